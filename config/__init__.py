@@ -1,0 +1,1 @@
+"""Settings, URLs, server entry points and the local instance behind `make run`."""

@@ -1,0 +1,1 @@
+"""Settings: base, and what differs for local, test and production."""

@@ -1,0 +1,187 @@
+"""Settings that every environment shares."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import dj_database_url
+import django_stubs_ext
+
+from config.settings import env
+
+django_stubs_ext.monkeypatch()
+
+BASE_DIR = Path(__file__).resolve().parents[2]
+CREDENCE_VAR = env.var_folder()
+
+INSTALLED_APPS = [
+    "memory",
+    "governance",
+    "threads",
+    "django.contrib.admin",
+    "django.contrib.auth",
+    "django.contrib.contenttypes",
+    "django.contrib.sessions",
+    "django.contrib.messages",
+    "django.contrib.staticfiles",
+    "rest_framework",
+    "drf_spectacular",
+    "drf_spectacular_sidecar",
+    "guardian",
+    "django_q",
+]
+MIDDLEWARE = [
+    "django.middleware.security.SecurityMiddleware",
+    "whitenoise.middleware.WhiteNoiseMiddleware",
+    "threads.api.middleware.RequestIdMiddleware",
+    "django.contrib.sessions.middleware.SessionMiddleware",
+    "django.middleware.locale.LocaleMiddleware",
+    "django.middleware.common.CommonMiddleware",
+    "django.middleware.csrf.CsrfViewMiddleware",
+    "django.contrib.auth.middleware.AuthenticationMiddleware",
+    "django.contrib.messages.middleware.MessageMiddleware",
+    "django.middleware.clickjacking.XFrameOptionsMiddleware",
+]
+ROOT_URLCONF = "config.urls"
+TEMPLATES = [
+    {
+        "BACKEND": "django.template.backends.django.DjangoTemplates",
+        "DIRS": [BASE_DIR / "templates"],
+        "APP_DIRS": True,
+        "OPTIONS": {
+            "context_processors": [
+                "django.template.context_processors.request",
+                "django.contrib.auth.context_processors.auth",
+                "django.contrib.messages.context_processors.messages",
+            ]
+        },
+    }
+]
+AUTHENTICATION_BACKENDS = [
+    "django.contrib.auth.backends.ModelBackend",
+    "guardian.backends.ObjectPermissionBackend",
+]
+ANONYMOUS_USER_NAME = None
+GUARDIAN_MONKEY_PATCH_USER = False
+AUTH_PASSWORD_VALIDATORS = [
+    {"NAME": "django.contrib.auth.password_validation.MinimumLengthValidator"},
+    {"NAME": "django.contrib.auth.password_validation.CommonPasswordValidator"},
+]
+
+LANGUAGE_CODE = "en"
+LANGUAGES = [("en", "English"), ("zh-hans", "简体中文")]
+TIME_ZONE = "UTC"
+USE_TZ = True
+USE_I18N = True
+STATIC_URL = "/static/"
+STATIC_ROOT = CREDENCE_VAR / "static"
+WHITENOISE_USE_FINDERS = True
+DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
+APPEND_SLASH = False
+DATA_UPLOAD_MAX_MEMORY_SIZE = 3 * 1024 * 1024
+SECURE_CONTENT_TYPE_NOSNIFF = True
+X_FRAME_OPTIONS = "DENY"
+SESSION_COOKIE_HTTPONLY = True
+SESSION_COOKIE_SAMESITE = "Lax"
+CSRF_COOKIE_SAMESITE = "Lax"
+
+
+def databases(*, app: str, maint: str, owner: str | None) -> dict[str, Any]:
+    """Return DATABASES for the roles of DESIGN section 3; `owner` only where migrations run."""
+    found: dict[str, Any] = {}
+    for alias, url in (("default", app), ("maint", maint), ("owner", owner)):
+        if url:
+            found[alias] = dj_database_url.parse(url, conn_max_age=600, conn_health_checks=True)
+            found[alias]["ENGINE"] = "django.db.backends.postgresql"
+            found[alias]["OPTIONS"] = {"connect_timeout": 5, "application_name": f"credence-{alias}"}
+    return found
+
+
+def database_roles(databases: dict[str, Any], *, lookup: str = "credence_lookup") -> dict[str, str]:
+    """Return the role names that the migrations grant to: the users of the database URLs."""
+    app = databases["default"]["USER"]
+    owner = databases.get("owner", {}).get("USER", "")
+    return {"app": app, "maint": databases["maint"]["USER"], "owner": owner, "lookup": lookup}
+
+
+DATABASE_ROUTERS: list[str] = []
+
+REST_FRAMEWORK = {
+    "DEFAULT_AUTHENTICATION_CLASSES": ["threads.api.authentication.ApiKeyAuthentication"],
+    "DEFAULT_PERMISSION_CLASSES": ["threads.api.authentication.HasKeyScope"],
+    "DEFAULT_RENDERER_CLASSES": ["threads.api.renderers.ApiJSONRenderer"],
+    "DEFAULT_PARSER_CLASSES": ["threads.api.parsers.StrictJSONParser"],
+    "DEFAULT_SCHEMA_CLASS": "drf_spectacular.openapi.AutoSchema",
+    "EXCEPTION_HANDLER": "threads.api.errors.exception_handler",
+    "UNAUTHENTICATED_USER": None,
+    "URL_FORMAT_OVERRIDE": None,
+}
+SPECTACULAR_SETTINGS = {
+    "TITLE": "Credence",
+    "DESCRIPTION": "The governed memory server for language-model agents.",
+    "VERSION": "1",
+    "OAS_VERSION": "3.1.0",
+    "SERVE_INCLUDE_SCHEMA": False,
+    "SWAGGER_UI_DIST": "SIDECAR",
+    "SWAGGER_UI_FAVICON_HREF": "SIDECAR",
+    "REDOC_DIST": "SIDECAR",
+    "COMPONENT_SPLIT_REQUEST": True,
+}
+
+# django-q2 is the bell, not the book: findings, section 4, has the reason for each number.
+CREDENCE_JOB_TIMEOUT_SECONDS = int(env.number("CREDENCE_JOB_TIMEOUT_SECONDS", 120))
+CREDENCE_JOB_LEASE_SECONDS = int(env.number("CREDENCE_JOB_LEASE_SECONDS", 180))
+CREDENCE_RUN_LEASE_SECONDS = int(env.number("CREDENCE_RUN_LEASE_SECONDS", 360))
+CREDENCE_HEARTBEAT_SECONDS = int(env.number("CREDENCE_HEARTBEAT_SECONDS", 30))
+CREDENCE_STREAM_HEARTBEAT_SECONDS = env.number("CREDENCE_STREAM_HEARTBEAT_SECONDS", 10)
+CREDENCE_MEMORY_LANES = int(env.number("CREDENCE_MEMORY_LANES", 1))
+_bell_timeout = CREDENCE_JOB_TIMEOUT_SECONDS * 2
+Q_CLUSTER = {
+    "name": "control",
+    "orm": "default",
+    "workers": 1,
+    "queue_limit": 1,
+    "bulk": 1,
+    "timeout": _bell_timeout,
+    "retry": 4 * _bell_timeout + 60,
+    "max_attempts": 1,
+    "ack_failures": True,
+    "catch_up": False,
+    "save_limit": -1,
+    "poll": 0.1,
+    "max_rss": 1_000_000,
+    "recycle": 5000,
+    "ALT_CLUSTERS": {
+        f"memory{lane}": {
+            "workers": 1,
+            "queue_limit": 1,
+            "bulk": 1,
+            "timeout": _bell_timeout,
+            "retry": 4 * _bell_timeout + 60,
+            "max_attempts": 1,
+            "ack_failures": True,
+        }
+        for lane in range(CREDENCE_MEMORY_LANES)
+    },
+}
+
+# Hosts that chat providers may be at. "loopback" stands for this machine's own addresses.
+CREDENCE_PROVIDER_HOSTS = env.words("CREDENCE_PROVIDER_HOSTS")
+CREDENCE_KEY_PEPPERS: dict[int, str] = {}
+CREDENCE_ENCRYPTION_KEYS: list[str] = []
+CREDENCE_DATABASE_ROLES: dict[str, str] = {}
+CREDENCE_WEB_THREADS = int(env.number("CREDENCE_WEB_THREADS", 8))
+
+LOGGING = {
+    "version": 1,
+    "disable_existing_loggers": False,
+    "formatters": {"line": {"()": "config.logs.JsonFormatter"}},
+    "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "line"}},
+    "root": {"handlers": ["stderr"], "level": env.text("CREDENCE_LOG_LEVEL", "INFO")},
+    "loggers": {
+        "django.db.backends": {"level": "ERROR"},
+        "openai": {"level": "ERROR"},
+        "httpx": {"level": "ERROR"},
+    },
+}

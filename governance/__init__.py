@@ -1,0 +1,1 @@
+"""Decides who may use which scope, what is personal or forbidden, what is learned and forgotten."""

@@ -1,0 +1,74 @@
+"""The one typed place that reads django.conf.settings for the product's own settings."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from django.conf import settings
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DatabaseRoles:
+    """Names of the database roles of DESIGN section 3."""
+
+    owner: str
+    app: str
+    maint: str
+    lookup: str
+
+
+def database_roles() -> DatabaseRoles:
+    """Return the role names, which come from the users of the three database URLs."""
+    return DatabaseRoles(**settings.CREDENCE_DATABASE_ROLES)
+
+
+def key_peppers() -> dict[int, str]:
+    """Return the peppers of API keys by version; the highest version signs new keys."""
+    peppers: dict[int, str] = settings.CREDENCE_KEY_PEPPERS
+    return peppers
+
+
+def encryption_keys() -> tuple[str, ...]:
+    """Return the keys that seal provider keys, newest first."""
+    return tuple(settings.CREDENCE_ENCRYPTION_KEYS)
+
+
+def allowed_provider_hosts() -> tuple[str, ...]:
+    """Return the hosts that providers may be at: the operator's list."""
+    return tuple(settings.CREDENCE_PROVIDER_HOSTS)
+
+
+def lane_count() -> int:
+    """Return how many serial memory lanes there are; one by default."""
+    return int(settings.CREDENCE_MEMORY_LANES)
+
+
+def run_lease_seconds() -> int:
+    """Return how long a run may go without finishing before the sweep ends it."""
+    return int(settings.CREDENCE_RUN_LEASE_SECONDS)
+
+
+def job_lease_seconds() -> int:
+    """Return how long a claimed job may go without finishing before it is claimed again."""
+    return int(settings.CREDENCE_JOB_LEASE_SECONDS)
+
+
+def job_timeout_seconds() -> int:
+    """Return how long one job may work."""
+    return int(settings.CREDENCE_JOB_TIMEOUT_SECONDS)
+
+
+def heartbeat_seconds() -> int:
+    """Return how often lanes show life and the sweep looks for due work."""
+    return int(settings.CREDENCE_HEARTBEAT_SECONDS)
+
+
+def stream_heartbeat_seconds() -> float:
+    """Return how often a silent stream sends a comment."""
+    return float(settings.CREDENCE_STREAM_HEARTBEAT_SECONDS)
+
+
+def var_folder() -> Path:
+    """Return the data folder of this instance."""
+    return Path(settings.CREDENCE_VAR)

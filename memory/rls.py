@@ -1,0 +1,213 @@
+"""Row-level security: the scope inside the database, and the SQL that builds the walls.
+
+The scope is set with `set_config(name, value, true)` inside a transaction by one context manager.
+Never per session (a pooled connection would hand it on) and never by a middleware (authentication
+happens later, and a stream's body runs outside the request's transaction).
+Source: PostgreSQL documentation, "Row Security Policies"; findings/security, 1.1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from django.apps.registry import Apps
+from django.db import DEFAULT_DB_ALIAS, connections, models, transaction
+from django.db.backends.base.base import BaseDatabaseWrapper
+from django.db.backends.base.schema import BaseDatabaseSchemaEditor
+from django.db.migrations.operations.base import Operation
+from django.db.migrations.state import ProjectState
+
+from memory.conf import database_roles
+from memory.models.base import Walls
+from memory.scope import Scope
+
+MAINT_ALIAS = "maint"
+_SET = (
+    "SELECT set_config('credence.tenants', %s, true), set_config('credence.user', %s, true),"
+    " set_config('credence.session', %s, true)"
+)
+_TENANTS = "string_to_array(nullif(current_setting('credence.tenants', true), ''), ',')"
+_USER = "nullif(current_setting('credence.user', true), '')"
+_SESSION = "nullif(current_setting('credence.session', true), '')"
+
+
+def _values(scope: Scope | None) -> tuple[str, str, str]:
+    if scope is None:
+        return "", "", ""
+    return ",".join(scope.tenant_ids), scope.user_id or "", scope.thread_id or ""
+
+
+@contextmanager
+def scoped_transaction(scope: Scope, *, using: str = DEFAULT_DB_ALIAS) -> Iterator[None]:
+    """Open a transaction whose rows are limited to `scope`; nested ones narrow and restore.
+
+    Cost: one statement at entry, one more at exit when nested inside another transaction.
+    """
+    connection = connections[using]
+    outer: Scope | None = getattr(connection, "credence_scope", None)
+    is_nested = connection.in_atomic_block
+    with transaction.atomic(using=using):
+        _apply(connection, scope)
+        try:
+            yield
+        finally:
+            connection.credence_scope = outer  # type: ignore[attr-defined]
+        if is_nested:
+            _apply(connection, outer)
+
+
+def _apply(connection: BaseDatabaseWrapper, scope: Scope | None) -> None:
+    with connection.cursor() as cursor:
+        cursor.execute(_SET, _values(scope))
+    connection.credence_scope = scope  # type: ignore[attr-defined]
+
+
+def open_scope(*, using: str = DEFAULT_DB_ALIAS) -> Scope | None:
+    """Return the scope of the transaction this thread has open, if any."""
+    scope: Scope | None = getattr(connections[using], "credence_scope", None)
+    return scope
+
+
+def narrow_open_scope(scope: Scope, *, using: str = DEFAULT_DB_ALIAS) -> None:
+    """Narrow the open scoped transaction to `scope` until it ends. Cost: one statement.
+
+    For the edge, which learns user and thread only after reading them under the tenant's scope.
+    """
+    _apply(connections[using], scope)
+
+
+@contextmanager
+def maintenance_transaction() -> Iterator[str]:
+    """Open a transaction as role `maint` and yield its alias, for sweeps, purges and checks.
+
+    The role has its own policies that show every row, so each query still says why it is unscoped.
+    """
+    with transaction.atomic(using=MAINT_ALIAS):
+        yield MAINT_ALIAS
+
+
+def policy_sql(*, table: str, walls: Walls) -> list[str]:
+    """Return the statements that put one table behind row-level security.
+
+    The user clause lets a scope without a user see the whole tenant; the session clause has no such
+    way out. Cost of a policy: a comparison a row, an index condition where the planner can.
+    """
+    roles = database_roles()
+    clauses = [f"{walls.tenant} = ANY ({_TENANTS})"]
+    if walls.user:
+        clauses.append(f"({_USER} IS NULL OR {walls.user} = {_USER})")
+    if walls.session:
+        clauses.append(f"{walls.session} = {_SESSION}")
+    rule = " AND ".join(clauses)
+    return [
+        f'ALTER TABLE "{table}" ENABLE ROW LEVEL SECURITY',
+        f'ALTER TABLE "{table}" FORCE ROW LEVEL SECURITY',
+        f'CREATE POLICY credence_app ON "{table}" TO "{roles.app}"'
+        f" USING ({rule}) WITH CHECK ({rule})",
+        f'CREATE POLICY credence_maint ON "{table}" TO "{roles.maint}"'
+        " USING (true) WITH CHECK (true)",
+        f'GRANT SELECT, INSERT, UPDATE, DELETE ON "{table}" TO "{roles.app}", "{roles.maint}"',
+    ]
+
+
+def drop_policy_sql(*, table: str) -> list[str]:
+    """Return the statements that undo `policy_sql`."""
+    return [
+        f'DROP POLICY IF EXISTS credence_app ON "{table}"',
+        f'DROP POLICY IF EXISTS credence_maint ON "{table}"',
+        f'ALTER TABLE "{table}" NO FORCE ROW LEVEL SECURITY',
+        f'ALTER TABLE "{table}" DISABLE ROW LEVEL SECURITY',
+    ]
+
+
+def composite_keys(model: type[models.Model]) -> list[tuple[str, str, str, str]]:
+    """Return (constraint, column, other table, other column) for references to tenant tables."""
+    found = []
+    for field in model._meta.local_fields:
+        target = field.remote_field.model if field.remote_field else None
+        if target is None or isinstance(target, str) or field.name == "tenant":
+            continue
+        if any(other.name == "tenant" for other in target._meta.local_fields):
+            column = field.column
+            name = f"{model._meta.model_name}_{column}_same_tenant"
+            found.append((name, column, target._meta.db_table, target._meta.pk.column))
+    return found
+
+
+def composite_key_sql(model: type[models.Model]) -> list[str]:
+    """Return the statements adding (tenant_id, x_id) foreign keys beside Django's own.
+
+    The third wall: the database refuses a row that points into another tenant, whoever writes it.
+    """
+    return [
+        f'ALTER TABLE "{model._meta.db_table}" ADD CONSTRAINT "{name}"'
+        f' FOREIGN KEY (tenant_id, "{column}") REFERENCES "{table}" (tenant_id, "{other}")'
+        " DEFERRABLE INITIALLY DEFERRED"
+        for name, column, table, other in composite_keys(model)
+    ]
+
+
+class BuildWalls(Operation):
+    """Migration operation: row-level security and composite foreign keys of one model."""
+
+    reduces_to_sql = True
+    reversible = True
+
+    def __init__(
+        self,
+        model_name: str,
+        *,
+        tenant: str = "tenant_id",
+        user: str | None = None,
+        session: str | None = None,
+    ) -> None:
+        """Take the columns of `memory.models.base.Walls` as plain values, frozen in time."""
+        self.model_name = model_name
+        self.walls = Walls(tenant=tenant, user=user, session=session)
+
+    def deconstruct(self) -> tuple[str, list[Any], dict[str, Any]]:
+        """Return what the migration writer needs."""
+        walls = {"tenant": self.walls.tenant, "user": self.walls.user}
+        return type(self).__name__, [self.model_name], walls | {"session": self.walls.session}
+
+    def state_forwards(self, app_label: str, state: ProjectState) -> None:
+        """Change nothing of Django's state."""
+
+    def database_forwards(
+        self,
+        app_label: str,
+        schema_editor: BaseDatabaseSchemaEditor,
+        from_state: ProjectState,
+        to_state: ProjectState,
+    ) -> None:
+        """Build the walls."""
+        model = _model(to_state.apps, app_label, self.model_name)
+        for statement in policy_sql(table=model._meta.db_table, walls=self.walls):
+            schema_editor.execute(statement)
+        for statement in composite_key_sql(model):
+            schema_editor.execute(statement)
+
+    def database_backwards(
+        self,
+        app_label: str,
+        schema_editor: BaseDatabaseSchemaEditor,
+        from_state: ProjectState,
+        to_state: ProjectState,
+    ) -> None:
+        """Take the walls down."""
+        model = _model(from_state.apps, app_label, self.model_name)
+        table = model._meta.db_table
+        for name, *_ in composite_keys(model):
+            schema_editor.execute(f'ALTER TABLE "{table}" DROP CONSTRAINT IF EXISTS "{name}"')
+        for statement in drop_policy_sql(table=table):
+            schema_editor.execute(statement)
+
+    def describe(self) -> str:
+        """Say what the operation does."""
+        return f"Build the walls of {self.model_name}"
+
+
+def _model(apps: Apps, app_label: str, name: str) -> type[models.Model]:
+    return apps.get_model(app_label, name)
