@@ -72,3 +72,8 @@ def stream_heartbeat_seconds() -> float:
 def var_folder() -> Path:
     """Return the data folder of this instance."""
     return Path(settings.CREDENCE_VAR)
+
+
+def web_threads() -> int:
+    """Return how many database threads, and so connections, a web process has."""
+    return int(settings.CREDENCE_WEB_THREADS)

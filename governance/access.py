@@ -1,0 +1,169 @@
+"""Who may use which scope: the only module that asks guardian, and the only maker of a Scope.
+
+Grants are asked on the roots of scope only (Tenant, Agent, EndUser); what hangs below inherits.
+Global permissions and superuser status never widen a tenant's data: only rows of guardian's direct
+tables count here, and an inactive principal has none.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from django.contrib.auth.models import Group, User
+from guardian.core import ObjectPermissionChecker
+from guardian.shortcuts import assign_perm
+
+from governance.models import TenantGroupGrant, TenantUserGrant
+from governance.permissions import ROLE_PERMISSIONS, Permission, Role, group_name
+from memory.errors import CredenceError, NotFoundError
+from memory.models import EndUser, Tenant, TenantStatus
+from memory.rls import scoped_transaction
+from memory.scope import Scope
+
+
+class ForbiddenError(CredenceError):
+    """This principal may not do that."""
+
+    code = "forbidden"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Principal:
+    """Who speaks to the API: a service account and the key it came with.
+
+    Attributes:
+        id: Internal id for audit and idempotency, the key's `key_…`.
+        account_id: Primary key of the Django user behind it.
+        tenant_id: The key's tenant.
+        key_scopes: What the key may do at all.
+        agent_id: The only agent this key may use, if it is limited to one.
+        end_user_id: The only end user (`usr_…`) this key may act for, if it is limited to one.
+        permissions: Codenames granted on the tenant when the request came in.
+    """
+
+    id: str
+    account_id: int
+    tenant_id: str
+    key_scopes: frozenset[str]
+    agent_id: str | None = None
+    end_user_id: str | None = None
+    permissions: frozenset[str] = frozenset()
+
+    def require_key_scope(self, *wanted: str) -> None:
+        """Let pass a key that carries every scope in `wanted`.
+
+        Raises:
+            ForbiddenError: The key lacks one.
+        """
+        missing = sorted(set(wanted) - self.key_scopes)
+        if missing:
+            raise ForbiddenError(f"This key lacks the scope {missing[0]}.")
+
+
+def tenant_scope(principal: Principal) -> Scope:
+    """Return the principal's widest scope: its tenant, and its one end user if it has only one."""
+    return Scope(
+        tenant_ids=(principal.tenant_id,),
+        principal_id=principal.id,
+        user_id=principal.end_user_id,
+    )
+
+
+def tenant_permissions(*, account: User, tenant_id: str) -> frozenset[str]:
+    """Return the codenames granted to an active account on a tenant. Cost: two queries."""
+    if not account.is_active:
+        return frozenset()
+    return _object_permissions(account, Tenant(id=tenant_id))
+
+
+def _object_permissions(account: User, target: object) -> frozenset[str]:
+    checker = ObjectPermissionChecker(account)
+    granted = [*checker.get_user_perms(target), *checker.get_group_perms(target)]
+    return frozenset(granted)
+
+
+def may_use_tenant(*, account: User, tenant_id: str) -> frozenset[str] | None:
+    """Return the account's permissions if it may act in this live tenant, else None.
+
+    Cost: four statements in one short transaction.
+    """
+    scope = Scope(tenant_ids=(tenant_id,), principal_id=f"account:{account.pk}")
+    with scoped_transaction(scope):
+        tenant = Tenant.objects.in_scope(scope).filter(status=TenantStatus.ACTIVE)
+        if not tenant.exists():
+            return None
+        granted = tenant_permissions(account=account, tenant_id=tenant_id)
+    return granted if Permission.USE in granted else None
+
+
+def require_agent(*, principal: Principal, agent: object, agent_id: str) -> None:
+    """Let pass a principal that may run this agent. Cost: no query for tenant-wide grants.
+
+    Raises:
+        NotFoundError: It may not; an agent one may not run looks like one that is not there.
+    """
+    if principal.agent_id not in (None, agent_id):
+        raise NotFoundError
+    if Permission.RUN_AGENT in principal.permissions:
+        return
+    account = User.objects.get(pk=principal.account_id)
+    if "run_this_agent" not in _object_permissions(account, agent):
+        raise NotFoundError
+
+
+def scope_for_user(*, principal: Principal, end_user: EndUser) -> Scope:
+    """Return the scope of acting for one end user. Cost: no query for tenant-wide grants.
+
+    Raises:
+        ForbiddenError: The key is bound to another person, or holds no grant for this one.
+    """
+    if principal.end_user_id not in (None, end_user.pk):
+        raise ForbiddenError("This key may act for another user only.")
+    if Permission.ACT_FOR not in principal.permissions and principal.end_user_id is None:
+        account = User.objects.get(pk=principal.account_id)
+        if "act_for_user" not in _object_permissions(account, end_user):
+            raise ForbiddenError("This key may not act for that user.")
+    return tenant_scope(principal).narrowed(user_id=end_user.pk)
+
+
+def staff_tenants(*, account: User, permission: Permission) -> tuple[str, ...]:
+    """Return the ids of the tenants on which a member of staff holds `permission`, sorted.
+
+    Superusers get what they were granted, like everybody else. Cost: two queries.
+    """
+    if not (account.is_active and account.is_staff):
+        return ()
+    by_user = TenantUserGrant.objects.filter(user=account, permission__codename=permission)
+    by_group = TenantGroupGrant.objects.filter(
+        group__user=account, permission__codename=permission
+    )
+    found = {*by_user.values_list("content_object_id", flat=True)}
+    found.update(by_group.values_list("content_object_id", flat=True))
+    return tuple(sorted(found))
+
+
+def staff_scope(*, account: User, permission: Permission = Permission.VIEW) -> Scope | None:
+    """Return the scope of a member of staff over all granted tenants, or None for no tenant."""
+    tenant_ids = staff_tenants(account=account, permission=permission)
+    if not tenant_ids:
+        return None
+    return Scope(tenant_ids=tenant_ids, principal_id=f"staff:{account.pk}")
+
+
+def grant_to_account(*, account: User, target: object, permissions: frozenset[str]) -> None:
+    """Grant codenames on one root to one account; granting again changes nothing."""
+    for codename in sorted(permissions):
+        assign_perm(codename, account, target)
+
+
+def create_roles(*, tenant: Tenant) -> None:
+    """Create the groups of a new tenant's roles with their grants; running again is harmless."""
+    for role, permissions in ROLE_PERMISSIONS.items():
+        group, _ = Group.objects.get_or_create(name=group_name(tenant_id=tenant.id, role=role))
+        for permission in sorted(permissions):
+            assign_perm(permission, group, tenant)
+
+
+def join_role(*, account: User, tenant_id: str, role: Role) -> None:
+    """Make a member of staff hold a role of a tenant."""
+    account.groups.add(Group.objects.get(name=group_name(tenant_id=tenant_id, role=role)))

@@ -1,0 +1,51 @@
+"""Reading and changing a tenant's policy; the rules themselves are in governance.policy_rules."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+
+from governance import audit
+from governance.models import TenantPolicy
+from governance.policy_rules import Policy, PolicyValue, effective, validate
+from memory.rls import scoped_transaction
+from memory.scope import Scope
+
+
+def tenant_overrides(*, scope: Scope) -> dict[str, PolicyValue]:
+    """Return what the tenant changed. Cost: one query."""
+    row = TenantPolicy.objects.in_scope(scope).first()
+    return dict(row.overrides) if row else {}
+
+
+def policy_for(*, scope: Scope, agent_overrides: Mapping[str, PolicyValue]) -> Policy:
+    """Return the policy of one agent: defaults, then the tenant's, then the agent's own."""
+    return effective(tenant_overrides(scope=scope), agent_overrides)
+
+
+def change_policy(*, scope: Scope, changes: Mapping[str, object], now: datetime) -> Policy:
+    """Change some values of the tenant's policy, audited by name; null resets to the default.
+
+    Raises:
+        InvalidPolicyError: As governance.policy_rules.validate; then nothing is changed.
+    """
+    with scoped_transaction(scope):
+        TenantPolicy.objects.get_queryset().unscoped(
+            reason="insert of the tenant's only row; its unique key and RLS decide"
+        ).bulk_create([TenantPolicy(tenant_id=scope.tenant_id)], ignore_conflicts=True)
+        row = TenantPolicy.objects.in_scope(scope).select_for_update().get()
+        merged = {**row.overrides, **changes}
+        kept = {name: value for name, value in merged.items() if value is not None}
+        row.overrides = validate(kept)
+        row.updated_at = now
+        row.save(update_fields=["overrides", "updated_at"])
+        audit.record(
+            scope=scope,
+            action="policy_changed",
+            target_kind="policy",
+            target_id=row.id,
+            now=now,
+            detail={"names": sorted(changes)},
+        )
+    return effective(row.overrides)
+
