@@ -272,7 +272,11 @@ def _resolve(host: str, port: int) -> Sequence[str]:
 
 
 def _folded(host: str) -> str:
-    return host.strip().lower().rstrip(".")
+    name = host.strip().lower().rstrip(".")
+    try:
+        return name if name.isascii() else name.encode("idna").decode("ascii")
+    except UnicodeError:
+        return name
 
 
 def _with_port(name: str, port: int) -> str:

@@ -40,9 +40,7 @@ def cost_usd(
     vendor_id = _ALIASES.get(name, name)
     if not _is_listed(vendor_id, model):
         return Cost(usd=Decimal(0), is_known=False)
-    tokens = genai_prices.Usage(
-        input_tokens=usage.input_tokens, output_tokens=usage.output_tokens
-    )
+    tokens = genai_prices.Usage(input_tokens=usage.input_tokens, output_tokens=usage.output_tokens)
     price = genai_prices.calc_price(
         tokens, model, provider_id=vendor_id, genai_request_timestamp=at
     )

@@ -42,7 +42,8 @@ def said_by_provider(body: object, *, request: ChatRequest, api_key: str | None)
 
 def clean(text: str) -> str:
     """Put `text` on one line of at most 200 characters with everything key-shaped struck out."""
-    return _KEY_SHAPED.sub("[key]", _BLANKS.sub(" ", text))[:MAX_MESSAGE_CHARACTERS].strip()
+    struck: str = _KEY_SHAPED.sub("[key]", _BLANKS.sub(" ", text))
+    return struck[:MAX_MESSAGE_CHARACTERS].strip()
 
 
 def _error_of(body: object) -> Mapping[str, object]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC
 from email.utils import parsedate_to_datetime
 
 _STATUS_RETRIES = {429: 2, 503: 2, 500: 1, 502: 1, 504: 1}
@@ -48,15 +48,15 @@ def wait_seconds(
     """
     if retries_done >= allowed_retries(status=status):
         return None
-    backoff = policy.base_seconds * 2**retries_done * random.uniform(0.5, 1.0)  # noqa: S311
+    backoff: float = policy.base_seconds * 2**retries_done * random.uniform(0.5, 1.0)  # noqa: S311
     wait = max(backoff, retry_after_seconds or 0.0)
     if wait > policy.longest_wait_seconds or elapsed_seconds + wait > policy.window_seconds:
         return None
     return wait
 
 
-def parse_retry_after(value: str | None, *, now: datetime) -> float | None:
-    """Read a Retry-After header, seconds or an HTTP date, as seconds from `now` (at least 0).
+def parse_retry_after(value: str | None, *, now_epoch_seconds: float) -> float | None:
+    """Read a Retry-After header, seconds or an HTTP date, as seconds from now (at least 0).
 
     Source: RFC 9110, section 10.2.3. Anything unreadable counts as absent.
     """
@@ -65,10 +65,14 @@ def parse_retry_after(value: str | None, *, now: datetime) -> float | None:
     text = value.strip()
     if text.isascii() and text.isdigit():
         return float(text[:9])
+    at = epoch_seconds(text)
+    return None if at is None else max(0.0, at - now_epoch_seconds)
+
+
+def epoch_seconds(http_date: str | None) -> float | None:
+    """Return an HTTP date as seconds since 1970, or None if it is none."""
     try:
-        at = parsedate_to_datetime(text)
+        at = parsedate_to_datetime(http_date or "")
     except (ValueError, OverflowError):
         return None
-    if at.tzinfo is None:
-        at = at.replace(tzinfo=UTC)
-    return max(0.0, (at - now).total_seconds())
+    return (at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp()

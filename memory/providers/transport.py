@@ -79,8 +79,14 @@ class GuardedTransport(httpx2.AsyncBaseTransport):
             ProviderError: when the answer is compressed, which was not asked for and would undo
                 the bound on its size.
         """
-        request.headers = self._headers(request.headers)
-        response = await self._inner.handle_async_request(request)
+        sent = httpx2.Request(
+            method=request.method,
+            url=request.url,
+            headers=self._headers(request.headers),
+            stream=request.stream,
+            extensions=request.extensions,
+        )
+        response = await self._inner.handle_async_request(sent)
         if response.headers.get("content-encoding", "identity").strip().lower() != "identity":
             await response.aclose()
             raise ProviderError("The provider compressed its answer without being asked.")
