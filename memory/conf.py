@@ -77,3 +77,8 @@ def var_folder() -> Path:
 def web_threads() -> int:
     """Return how many database threads, and so connections, a web process has."""
     return int(settings.CREDENCE_WEB_THREADS)
+
+
+def body_limit_bytes() -> int:
+    """Return how long a request body may be."""
+    return int(settings.DATA_UPLOAD_MAX_MEMORY_SIZE)

@@ -1,0 +1,57 @@
+"""What happens while a run is answered, as values; JSON and SSE are two renderings of these. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Started:
+    """The run was accepted; always the first event."""
+
+    run_id: str
+    thread_id: str
+    title: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ContextReady:
+    """The prompt is assembled; `context` is the ledger as API.md shows it."""
+
+    context: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Delta:
+    """More text of the answer."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Completed:
+    """The run succeeded and everything of it is committed; `run_id` names the stored run."""
+
+    run_id: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Failed:
+    """The run failed; `detail` holds nothing of the prompt and no key."""
+
+    run_id: str
+    code: str
+    detail: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cancelled:
+    """The run was cancelled, by its client leaving or by a cancel call."""
+
+    run_id: str
+
+
+RunEvent: TypeAlias = Started | ContextReady | Delta | Completed | Failed | Cancelled
+LastEvent: TypeAlias = Completed | Failed | Cancelled
