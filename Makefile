@@ -1,0 +1,91 @@
+# Everything a developer or CI does. `make` alone lists the targets.
+#
+# The environment is .venv, made from PYTHON and the lock file; whichever package index pip is set
+# up for serves, since the lock names versions and hashes but no host.
+
+PYTHON ?= python3
+TESTARGS ?=
+WORKERS ?= 2
+
+VENV := .venv
+# Relative on purpose: a checkout may lie below a path with spaces.
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.stamp
+UV_VERSION := 0.13.9
+CODE := config governance memory threads
+
+# pip, mypy and friends keep caches in HOME; where that is missing or closed they get a place here.
+WRITABLE_HOME := $(shell [ -n "$$HOME" ] && [ -d "$$HOME" ] && [ -w "$$HOME" ] && echo yes)
+ifneq ($(WRITABLE_HOME),yes)
+export HOME := $(CURDIR)/var/home
+endif
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+# A caller's settings or another environment must not leak into ours.
+unexport PYTHONPATH PYTHONHOME VIRTUAL_ENV DJANGO_SETTINGS_MODULE
+
+.DEFAULT_GOAL := help
+.PHONY: help run test test-all lint format lock bench crash clean
+
+help: ## List the targets
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' Makefile | \
+		while IFS='|' read -r name text; do printf '%-18s %s\n' "$$name" "$$text"; done
+
+run: $(STAMP) ## Serve Credence with its own database and two demo tenants; Ctrl-C stops all
+	@exec $(BIN)/python -m config.local.run
+
+test: $(STAMP) ## Run the tests (TESTARGS="-k name" to choose)
+	@exec $(BIN)/python -m pytest -n $(WORKERS) $(TESTARGS)
+
+test-all: $(STAMP) ## Run the tests and the slow ones
+	@exec $(BIN)/python -m pytest -n $(WORKERS) -m "not bench and not crash" $(TESTARGS)
+
+bench: $(STAMP) ## Measure; reports, asserts nothing
+	@exec $(BIN)/python -m pytest -m bench -p no:randomly -s --timeout 1200 $(TESTARGS)
+
+crash: $(STAMP) ## Kill real processes at every step and count what survives
+	@exec $(BIN)/python -m pytest -m crash -p no:randomly --timeout 600 $(TESTARGS)
+
+lint: $(STAMP) ## Check style, types, imports, dependencies, spelling, templates, migrations
+	$(BIN)/python -m ruff check .
+	$(BIN)/python -m ruff format --check .
+	$(BIN)/python -m mypy $(CODE) tests
+	$(BIN)/lint-imports --no-cache
+	$(BIN)/deptry .
+	$(BIN)/codespell
+	@if [ -d templates ]; then echo "djlint templates"; $(BIN)/djlint --quiet --lint templates; fi
+	DJANGO_SETTINGS_MODULE=config.settings.test $(BIN)/python manage.py check --fail-level WARNING
+	DJANGO_SETTINGS_MODULE=config.settings.test $(BIN)/python manage.py makemigrations --check --dry-run
+
+format: $(STAMP) ## Put the code into shape
+	$(BIN)/python -m ruff check --fix-only --quiet .
+	$(BIN)/python -m ruff format .
+
+# uv resolves for all platforms and Python versions at once; it lives in a throwaway environment.
+LOCK_OPTIONS := --quiet --universal --python-version 3.11 --fork-strategy fewest \
+	--generate-hashes --no-annotate --no-header --no-config
+lock: ## Write the lock files anew from pyproject.toml (LOCKARGS="--upgrade" for newer versions)
+	@set -e; tools=$$(mktemp -d); trap 'rm -rf "$$tools"' EXIT; \
+	$(PYTHON) -m venv "$$tools/venv"; \
+	"$$tools/venv/bin/python" -m pip install --quiet uv==$(UV_VERSION); \
+	"$$tools/venv/bin/uv" pip compile pyproject.toml $(LOCK_OPTIONS) $(LOCKARGS) \
+		--output-file requirements.lock; \
+	"$$tools/venv/bin/uv" pip compile pyproject.toml --group dev --constraint requirements.lock \
+		$(LOCK_OPTIONS) $(LOCKARGS) --output-file requirements-dev.lock
+
+clean: ## Remove the environment and the caches; keeps var/, where the data is
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	find $(CODE) tests -type d -name __pycache__ -prune -exec rm -rf {} +
+
+# The stamp says "whole": an interrupted install is begun anew.
+$(STAMP): requirements-dev.lock
+	@mkdir -p "$$HOME"
+	@$(PYTHON) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] < (3, 15))' || { \
+		echo "Credence needs Python 3.11 to 3.14; choose one: make PYTHON=python3.13 ..." >&2; exit 1; }
+	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || { \
+		echo "$(PYTHON) cannot make virtual environments. On Debian and Ubuntu, as root:" >&2; \
+		echo "    apt-get install python3-venv" >&2; exit 1; }
+	@echo "Making $(VENV) (once; a minute or two)"
+	@rm -rf $(VENV)
+	@$(PYTHON) -m venv $(VENV)
+	@$(BIN)/python -m pip install -qq --require-hashes -r requirements-dev.lock
+	@touch $(STAMP)
