@@ -125,7 +125,7 @@ def test_no_file_names_a_package_registry() -> None:
 
 def test_every_dependency_says_why_it_is_there() -> None:
     lines = text_of(ROOT / "pyproject.toml").split("\n[tool.", 1)[0].splitlines()
-    is_entry = re.compile(r'^  "[A-Za-z]').match  # noqa: TID251 - our own file
+    is_entry = re.compile(r'^  "[A-Za-z]').match
     entries = [number for number, line in enumerate(lines) if is_entry(line)]
     assert len(entries) > 30
     assert [lines[n] for n in entries if not lines[n - 1].strip().startswith("# ")] == []
