@@ -1,0 +1,76 @@
+"""Takes secrets out of a text before it is written anywhere for the first time.
+
+Tokens, cookies, keys, passwords and one-time codes become `[secret:kind]`. What is left of the
+text is untouched. Not covered: secrets encoded once more (base64, percent), split over messages,
+or written out in words.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from governance.secrets.rules import BOOK, CHECKS, KINDS, PREFIX_START, PREFIXED, SPLIT_BOOK
+from governance.secrets.shapes import has_digit, is_random
+from memory.sanitize.folding import Shadow, fold
+from memory.sanitize.patterns import Hit
+
+_HEAD_OF_MARK = "[secret:"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stripped:
+    """A text without its secrets, and the sorted kinds of what was taken out."""
+
+    text: str
+    kinds: tuple[str, ...]
+
+
+def strip_secrets(text: str) -> Stripped:
+    """Return `text` with every secret replaced by `[secret:kind]`; idempotent, linear.
+
+    Finds them glued to Chinese text, in full-width letters, with invisible characters inside, and
+    keys with a known prefix also across one line break.
+    """
+    shadow = fold(text)
+    found = sorted(_found(shadow), key=lambda span: (span[0], -span[1]))
+    pieces: list[str] = []
+    kinds: set[str] = set()
+    position = 0
+    for first, last, kind in found:
+        start, end = shadow.span(start=first, end=last)
+        if start < position:
+            if end > position:
+                position = end
+            continue
+        pieces += (text[position:start], f"{_HEAD_OF_MARK}{kind}]")
+        kinds.add(kind)
+        position = end
+    pieces.append(text[position:])
+    return Stripped(text="".join(pieces), kinds=tuple(sorted(kinds)))
+
+
+def _found(shadow: Shadow) -> Iterator[tuple[int, int, str]]:
+    """Yield (start, end, kind) on the shadow of everything that is a secret."""
+    for hit in BOOK.hits(shadow.text):
+        start, end = hit.groups.get("v", (hit.start, hit.end))
+        value = shadow.text[start:end]
+        check = CHECKS.get(hit.name)
+        if _HEAD_OF_MARK in value or (check is not None and not check(value)):
+            continue
+        yield start, end, KINDS.get(hit.name, hit.name)
+    if "\n" in shadow.text:
+        for hit in SPLIT_BOOK.hits(shadow.text):
+            if _is_split_key(shadow, hit):
+                yield hit.start, hit.end, KINDS.get(hit.name, hit.name)
+
+
+def _is_split_key(shadow: Shadow, hit: Hit) -> bool:
+    """Say whether what follows the line break is the rest of the key before it, and not prose."""
+    head = shadow.text[slice(*hit.groups["head"])]
+    tail = shadow.text[slice(*hit.groups["tail"])]
+    prefix = PREFIX_START[hit.name].match(head)
+    body = len(head) - (prefix.end() if prefix else 0)
+    _, _, fewest, usual = PREFIXED[hit.name]
+    is_cut_short = body < usual and body + len(tail) >= fewest
+    return is_cut_short and (is_random(tail) or (has_digit(head[-body:] if body else "") and not tail.isalpha()))
