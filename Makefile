@@ -54,7 +54,7 @@ lint: $(STAMP) ## Check style, types, imports, dependencies, spelling, templates
 	$(BIN)/codespell
 	@if [ -d templates ]; then echo "djlint templates"; $(BIN)/djlint --quiet --lint templates; fi
 	DJANGO_SETTINGS_MODULE=config.settings.test $(BIN)/python manage.py check --fail-level WARNING
-	DJANGO_SETTINGS_MODULE=config.settings.test $(BIN)/python manage.py makemigrations --check --dry-run
+	DJANGO_SETTINGS_MODULE=config.settings.test $(BIN)/python -W ignore::RuntimeWarning manage.py makemigrations --check --dry-run
 
 format: $(STAMP) ## Put the code into shape
 	$(BIN)/python -m ruff check --fix-only --quiet .
