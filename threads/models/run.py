@@ -42,7 +42,7 @@ class Run(TenantModel):
     kept = frozenset(
         "id tenant thread agent end_user seq status origin error_code bootstrap model input_tokens"
         " output_tokens cost_usd is_cost_known context created_at finished_at lease_until"
-        " cancel_requested_at key_id is_time_assumed".split()
+        " cancel_requested_at key_id is_time_assumed turn_tokens message_count import_key".split()
     )
 
     id = id_field("run")
@@ -57,6 +57,9 @@ class Run(TenantModel):
     error_code = models.CharField(max_length=64, null=True)
     error_detail = models.CharField(max_length=500, blank=True, default="")
     external_id = models.CharField(max_length=255, null=True)
+    import_key = models.CharField(
+        max_length=64, null=True, help_text="Hash of an imported turn's place; makes repeats found."
+    )
     bootstrap = models.BooleanField(default=False)
     model = models.CharField(max_length=200, blank=True, default="")
     input_tokens = models.PositiveIntegerField(default=0)
@@ -67,6 +70,10 @@ class Run(TenantModel):
     metadata = models.JSONField(default=dict)
     key_id = models.CharField(max_length=80, blank=True, default="")
     is_time_assumed = models.BooleanField(default=False)
+    turn_tokens = models.PositiveIntegerField(
+        default=0, help_text="Estimate of input and output as history shows them."
+    )
+    message_count = models.PositiveIntegerField(default=0)
     created_at = models.DateTimeField(default=timezone.now)
     finished_at = models.DateTimeField(null=True)
     lease_until = models.DateTimeField(null=True)
@@ -79,6 +86,7 @@ class Run(TenantModel):
             models.UniqueConstraint(
                 fields=["tenant", "external_id"], name="run_external_id_uniq"
             ),
+            models.UniqueConstraint(fields=["tenant", "import_key"], name="run_import_key_uniq"),
             models.CheckConstraint(
                 condition=models.Q(status__in=RunStatus.values), name="run_status_valid"
             ),

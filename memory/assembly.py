@@ -1,0 +1,139 @@
+"""Putting a prompt together: sections in their order, before the request, inside one message. Pure.
+
+The system prompt holds only the agent's own words; everything remembered or handed in stands before
+the user's request, each section inside the untrusted boundary (DESIGN 6).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final
+
+from memory.boundary import Wording, compose_request, wrap_section
+from memory.ledger import Dropped, SectionRow
+from memory.providers.base import ChatMessage
+from memory.tokens import count_messages, estimate, truncate_middle
+
+_HEADINGS: Final = {
+    ("facts", "zh"): "已知事实",
+    ("facts", "en"): "Facts",
+    ("reference", "zh"): "参考资料",
+    ("reference", "en"): "Reference material",
+}
+_LEAST_PIECE_TOKENS: Final = 24
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HandedItem:
+    """One fact or material handed in with a request.
+
+    Attributes:
+        kind: `fact` or `material`.
+        id: Its place among those handed in, such as `fact-1`.
+        label: A fact's label or a material's title.
+        text: A fact's value or a material's content.
+        source: Where the caller says it comes from.
+        as_of: When it was true, if said.
+        is_stale: Whether that is longer ago than its kind stays fresh.
+    """
+
+    kind: str
+    id: str
+    label: str
+    text: str
+    source: str
+    as_of: datetime | None
+    is_stale: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PackedSection:
+    """A section's text within its cap, its ledger row, and the items that made it in."""
+
+    text: str
+    row: SectionRow
+    shown: tuple[tuple[HandedItem, int], ...]
+
+
+def pack_handed(
+    *, name: str, items: Sequence[HandedItem], wording: Wording, tag: str, cap: int
+) -> PackedSection:
+    """Return one section of handed-in items within `cap` tokens, boundary included.
+
+    Items go in whole and in order while they fit; the first that does not fit is cut in the middle
+    if it is a material and enough room is left, all others are dropped and named.
+    """
+    lines = [_line(item, wording) for item in items]
+    costs = [estimate(line) for line in lines]
+    left = cap - _boundary_cost(name, wording, tag)
+    kept: list[str] = []
+    shown: list[tuple[HandedItem, int]] = []
+    dropped: list[Dropped] = []
+    for item, line, cost in zip(items, lines, costs, strict=True):
+        text = line
+        if cost > left and item.kind == "material" and left >= _LEAST_PIECE_TOKENS and not dropped:
+            text = truncate_middle(line, max_tokens=left, mark=" … ")
+        if not text or estimate(text) > left:
+            dropped.append(Dropped(kind=item.kind, id=item.id, tokens=cost, reason="section_cap"))
+            continue
+        left -= estimate(text) + 1
+        kept.append(text)
+        shown.append((item, estimate(text)))
+    text = _wrap(name, wording, tag, "\n".join(kept)) if kept else ""
+    return PackedSection(
+        text=text,
+        shown=tuple(shown),
+        row=SectionRow(
+            name=name,
+            cap=cap,
+            wanted=sum(costs) + (_boundary_cost(name, wording, tag) if items else 0),
+            granted=estimate(text) if text else 0,
+            items=len(kept),
+            dropped=tuple(dropped),
+        ),
+    )
+
+
+def _wrap(name: str, wording: Wording, tag: str, body: str) -> str:
+    heading = _HEADINGS[name, wording.language]
+    return wrap_section(wording=wording, tag=tag, section=heading, body=body)
+
+
+def _boundary_cost(name: str, wording: Wording, tag: str) -> int:
+    return estimate(_wrap(name, wording, tag, "")) + 2
+
+
+def _line(item: HandedItem, wording: Wording) -> str:
+    is_zh = wording.language == "zh"
+    notes = [item.source] if item.source else []
+    if item.as_of is not None:
+        notes.append(("截至 " if is_zh else "as of ") + item.as_of.strftime("%Y-%m-%d %H:%M UTC"))
+    if item.is_stale:
+        notes.append("可能已过期" if is_zh else "may be out of date")
+    if notes and is_zh:
+        note = f"（{'，'.join(notes)}）"
+    else:
+        note = f" ({', '.join(notes)})" if notes else ""
+    joint = "：" if is_zh else ": "
+    return f"- {item.label}{note}{joint}{item.text}" if item.label else f"- {item.text}{note}"
+
+
+def build_messages(
+    *, system_prompt: str, wording: Wording, tag: str, sections: Sequence[str], request: str
+) -> tuple[ChatMessage, ...]:
+    """Return the prompt: the agent's system prompt if it has one, and the user's message.
+
+    The message ends with the request, byte for byte.
+    """
+    content = compose_request(wording=wording, tag=tag, sections=sections, request=request)
+    user = ChatMessage(role="user", content=content)
+    if not system_prompt:
+        return (user,)
+    return (ChatMessage(role="system", content=system_prompt), user)
+
+
+def prompt_tokens(messages: Sequence[ChatMessage]) -> int:
+    """Estimate what a prompt costs, framing included."""
+    return count_messages([(message.role, message.content) for message in messages])

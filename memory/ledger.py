@@ -1,0 +1,115 @@
+"""The ledger: the account of how the token budget was spent, per section and item. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+# In prompt order; DESIGN section 4 gives both orders.
+POSITIONS: Final[Mapping[str, int]] = {
+    name: position
+    for position, name in enumerate(
+        (
+            "guidelines",
+            "preferences",
+            "facts",
+            "core",
+            "thread",
+            "related",
+            "reference",
+            "continue",
+            "request",
+        ),
+        start=1,
+    )
+}
+PRIORITIES: Final[Mapping[str, int]] = {
+    "request": 0,
+    "preferences": 1,
+    "facts": 2,
+    "core": 3,
+    "thread": 4,
+    "continue": 5,
+    "reference": 6,
+    "related": 7,
+    "guidelines": 8,
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Dropped:
+    """Something that was wanted and left out; `reason` is a stable word."""
+
+    kind: str
+    id: str
+    tokens: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SectionRow:
+    """What one section wanted and got, in tokens."""
+
+    name: str
+    cap: int
+    wanted: int
+    granted: int
+    items: int
+    dropped: Sequence[Dropped] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ledger:
+    """The whole account of one prompt, in tokens.
+
+    Attributes:
+        decision: pass, trim, compress or reject.
+        current_tokens: The estimate with every candidate; it decided.
+        prompt_tokens: The estimate of the prompt as sent; 0 if it was refused.
+        target_budget: What the prompt may cost.
+        context_window: The model's window.
+        candidate_count: How many items were candidates.
+        sections: One row a section that exists.
+    """
+
+    decision: str
+    current_tokens: int
+    prompt_tokens: int
+    target_budget: int
+    context_window: int
+    candidate_count: int
+    sections: Sequence[SectionRow] = field(default=())
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the `context` object of API.md."""
+        return {
+            "decision": self.decision,
+            "current_tokens": self.current_tokens,
+            "prompt_tokens": self.prompt_tokens,
+            "target_budget": self.target_budget,
+            "context_window": self.context_window,
+            "candidate_count": self.candidate_count,
+            "sections": [_row(row) for row in self.sections],
+        }
+
+
+def _row(row: SectionRow) -> dict[str, Any]:
+    return {
+        "name": row.name,
+        "position": POSITIONS[row.name],
+        "priority": PRIORITIES[row.name],
+        "cap": row.cap,
+        "wanted": row.wanted,
+        "granted": row.granted,
+        "items": row.items,
+        "dropped": [
+            {"kind": gone.kind, "id": gone.id, "tokens": gone.tokens, "reason": gone.reason}
+            for gone in row.dropped
+        ],
+    }
+
+
+def target_budget(*, context_window: int, max_output_tokens: int) -> int:
+    """Return what a prompt may cost: 80% of the window, and room for the answer (DESIGN 4)."""
+    return min(context_window * 8 // 10, context_window - max_output_tokens)

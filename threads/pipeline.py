@@ -1,0 +1,327 @@
+"""The road of a run, on one page: prepare, then the model, then finish.
+
+`prepare` is one transaction: scope, precheck, history, assembly, and the accepted run. The model is
+called by `threads.driver` with no transaction and no connection held. `finish_success` and
+`finish_failure` are one transaction each: status, messages, trace and job rows together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from time import perf_counter
+from typing import Any
+
+from governance import access
+from governance.access import Principal
+from governance.policy import policy_for
+from governance.policy_rules import Policy
+from governance.secrets import strip_secrets
+from governance.tenants import ensure_end_user
+from memory import jobs
+from memory.errors import ConflictError, CredenceError, InvalidInputError, NotFoundError
+from memory.models import JobKind
+from memory.providers.base import ChatRequest, ProviderConfig
+from memory.rls import narrow_open_scope, scoped_transaction
+from memory.scope import Scope
+from threads import runs
+from threads.chat import provider_config
+from threads.history import EMPTY_VIEW, ThreadView, needs_roll, read_view
+from threads.models import Agent, Run, RunStatus, Thread, ThreadStatus
+from threads.prompt import Assembled, PromptInput, RunRequest, assemble
+from threads.runs import Answered, Question
+
+class ThreadMismatchError(InvalidInputError):
+    """This thread_id does not belong to this agent and user."""
+
+    code = "thread_mismatch"
+
+
+class ThreadArchivedError(ConflictError):
+    """The thread is archived; unarchive it first."""
+
+    code = "thread_archived"
+
+
+class FactsNotAllowedError(InvalidInputError):
+    """This tenant's policy takes no facts with a request."""
+
+    code = "facts_not_allowed"
+
+
+class ContextOverBudgetError(CredenceError):
+    """The request and the agent's own prompt do not fit the target budget; shorten one of them."""
+
+    code = "context_over_budget"
+
+    def __init__(self, *, run_id: str, context: Mapping[str, Any]) -> None:
+        """Keep the rejected run's id and its ledger."""
+        self.run_id = run_id
+        self.context = context
+        super().__init__()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PreparedRun:
+    """An accepted run, ready for its model; nothing in it touches the database."""
+
+    scope: Scope
+    run_id: str
+    thread_id: str
+    agent: Agent
+    title: str
+    is_bootstrap: bool
+    context: Mapping[str, Any]
+    config: ProviderConfig
+    request: ChatRequest
+    view: ThreadView
+    policy: Policy
+
+
+def prepare(
+    *, principal: Principal, agent_id: str, request: RunRequest, now: datetime
+) -> PreparedRun:
+    """Accept a run and assemble its prompt. Cost: about sixteen statements, one transaction.
+
+    Raises:
+        NotFoundError: The agent is unknown, inactive, or not this principal's to run.
+        ThreadMismatchError: The thread is unknown or another tenant's, agent's or user's.
+        ThreadArchivedError: The thread is archived.
+        ForbiddenError: The principal may not act for this user.
+        ReservedUserIdError: A new person's id can not be a tenant's own.
+        ContextOverBudgetError: Nothing can be cut any more; the run is stored as rejected.
+    """
+    started = perf_counter()
+    wide = access.tenant_scope(principal)
+    with scoped_transaction(wide):
+        agent = find_agent(principal=principal, scope=wide, agent_id=agent_id)
+        end_user = ensure_end_user(scope=wide, user_id=request.user_id, now=now)
+        scope = access.scope_for_user(principal=principal, end_user=end_user)
+        thread = _find_thread(scope=scope, agent=agent, thread_id=request.thread_id)
+        policy = policy_for(scope=scope, agent_overrides=agent.policy)
+        _check_facts(policy, request)
+        question = Question(
+            text=strip_secrets(request.input).text, metadata=clean_metadata(request.metadata)
+        )
+        is_bootstrap = _is_bootstrap(thread, policy, now)
+        if thread is None:
+            thread = runs.new_thread(
+                scope=scope, agent=agent, end_user=end_user, text=question.text, now=now
+            )
+            view = EMPTY_VIEW
+        else:
+            view = _view(scope, thread)
+        scope = scope.narrowed(thread_id=thread.pk)
+        narrow_open_scope(scope)
+        scoped_at = perf_counter()
+        built = assemble(
+            PromptInput(
+                scope=scope,
+                agent=agent,
+                policy=policy,
+                view=view,
+                request=request,
+                question=question.text,
+                now=now,
+            )
+        )
+        assembled_at = perf_counter()
+        run = runs.accept(
+            scope=scope,
+            thread=thread,
+            question=question,
+            now=now,
+            is_bootstrap=is_bootstrap,
+            context=built.ledger.as_json(),
+        )
+        steps = _steps(now, (started, scoped_at, assembled_at), built, scope)
+        _store(scope, run, built, steps, now)
+    if built.ledger.decision == "reject":
+        raise ContextOverBudgetError(run_id=run.pk, context=built.ledger.as_json())
+    return PreparedRun(
+        scope=scope,
+        run_id=run.pk,
+        thread_id=thread.pk,
+        agent=agent,
+        title=thread.title,
+        is_bootstrap=is_bootstrap,
+        context=built.ledger.as_json(),
+        config=provider_config(agent.provider),
+        request=ChatRequest(
+            model=agent.model,
+            messages=built.messages,
+            max_output_tokens=agent.max_output_tokens,
+        ),
+        view=view,
+        policy=policy,
+    )
+
+
+def find_agent(*, principal: Principal, scope: Scope, agent_id: str) -> Agent:
+    """Return an agent this principal may run, with its provider. Cost: one query.
+
+    Raises:
+        NotFoundError: Unknown, inactive and forbidden look the same.
+    """
+    rows = Agent.objects.in_scope(scope).select_related("provider", "memory_fallback_provider")
+    agent = rows.filter(pk=agent_id, is_active=True).first()
+    if agent is None:
+        raise NotFoundError
+    access.require_agent(principal=principal, agent=agent, agent_id=agent.pk)
+    return agent
+
+
+def clean_metadata(metadata: Mapping[str, Any]) -> dict[str, Any]:
+    """Return metadata without secrets, in keys and values at any depth."""
+    return {strip_secrets(str(key)).text: _clean(value) for key, value in metadata.items()}
+
+
+def _clean(value: Any) -> Any:
+    if isinstance(value, str):
+        return strip_secrets(value).text
+    if isinstance(value, Mapping):
+        return clean_metadata(value)
+    if isinstance(value, list):
+        return [_clean(part) for part in value]
+    return value
+
+
+def _find_thread(*, scope: Scope, agent: Agent, thread_id: str | None) -> Thread | None:
+    if thread_id is None:
+        return None
+    thread = Thread.objects.in_scope(scope).filter(pk=thread_id, agent_id=agent.pk).first()
+    if thread is None:
+        raise ThreadMismatchError(field="thread_id")
+    if thread.status == ThreadStatus.ARCHIVED:
+        raise ThreadArchivedError
+    return thread
+
+
+def _check_facts(policy: Policy, request: RunRequest) -> None:
+    if request.facts and not policy.is_on("allow_facts"):
+        raise FactsNotAllowedError(field="facts")
+
+
+def _is_bootstrap(thread: Thread | None, policy: Policy, now: datetime) -> bool:
+    """Say whether this is a session's first turn, or the first after a long pause."""
+    if thread is None or thread.run_count == 0:
+        return True
+    return now - thread.updated_at > timedelta(minutes=policy.count("idle_minutes"))
+
+
+def _view(scope: Scope, thread: Thread) -> ThreadView:
+    session = scope.narrowed(thread_id=thread.pk)
+    narrow_open_scope(session)
+    return read_view(scope=session, thread_id=thread.pk)
+
+
+def _steps(
+    now: datetime, marks: tuple[float, float, float], built: Assembled, scope: Scope
+) -> list[dict[str, Any]]:
+    """Return the trace of preparing: what each step did and how long it took."""
+    started, scoped_at, assembled_at = marks
+    ledger = built.ledger
+    precheck = {
+        "current_tokens": ledger.current_tokens,
+        "target_budget": ledger.target_budget,
+        "decision": ledger.decision,
+        "candidate_count": ledger.candidate_count,
+    }
+    who = {"tenant_id": scope.tenant_id, "user_id": scope.user_id, "thread_id": scope.thread_id}
+    shown = {"prompt_tokens": ledger.prompt_tokens, "items": len(built.items)}
+    at = now.isoformat()
+    scoped_ms = round((scoped_at - started) * 1000, 2)
+    assembled_ms = round((assembled_at - scoped_at) * 1000, 2)
+    return [
+        {"seq": 1, "kind": "scope", "started_at": at, "ms": scoped_ms, "data": who},
+        {"seq": 2, "kind": "precheck", "started_at": at, "ms": assembled_ms, "data": precheck},
+        {"seq": 3, "kind": "assemble", "started_at": at, "ms": assembled_ms, "data": shown},
+    ]
+
+
+def _store(
+    scope: Scope, run: Run, built: Assembled, steps: list[dict[str, Any]], now: datetime
+) -> None:
+    """Store the account and the prompt with the accepted run; end it here if it is refused."""
+    is_refused = built.ledger.decision == "reject"
+    runs.store_trace(
+        run=run,
+        messages=[] if is_refused else built.messages_as_json(),
+        items=built.items,
+        steps=steps,
+        now=now,
+    )
+    if is_refused:
+        code = ContextOverBudgetError.code
+        runs.end(
+            scope=scope,
+            run_id=run.pk,
+            status=RunStatus.REJECTED,
+            now=now,
+            error_code=code,
+        )
+
+
+def finish_success(*, prepared: PreparedRun, answered: Answered, now: datetime) -> bool:
+    """Store the answer and the work that follows from it, in one transaction.
+
+    Returns:
+        False if the run had been cancelled or swept meanwhile: then nothing is written.
+    """
+    scope = prepared.scope
+    with scoped_transaction(scope):
+        run = runs.succeed(scope=scope, run_id=prepared.run_id, answered=answered, now=now)
+        if run is None:
+            return False
+        if prepared.policy.is_on("writeback") and _must_roll(prepared, run):
+            jobs.enqueue(scope=scope, job=roll_job(run), now=now)
+    return True
+
+
+def _must_roll(prepared: PreparedRun, run: Run) -> bool:
+    view = prepared.view
+    return needs_roll(
+        policy=prepared.policy,
+        uncovered_messages=view.uncovered_messages + run.message_count,
+        uncovered_tokens=view.uncovered_tokens + run.turn_tokens,
+    )
+
+
+def roll_job(run: Run) -> jobs.NewJob:
+    """Return the job that rolls the summary of a run's thread; one unfinished one a thread."""
+    return jobs.NewJob(
+        kind=JobKind.ROLL_SUMMARY,
+        thread_id=run.thread_id,
+        run_id=run.pk,
+        end_user_id=run.end_user_id,
+        dedupe_key=f"roll_summary:{run.thread_id}",
+        cursor_to=run.seq,
+    )
+
+
+def finish_failure(*, prepared: PreparedRun, code: str, detail: str, now: datetime) -> bool:
+    """End the run as failed; nothing is learned from it. False if it had ended already."""
+    with scoped_transaction(prepared.scope):
+        return runs.end(
+            scope=prepared.scope,
+            run_id=prepared.run_id,
+            status=RunStatus.FAILED,
+            now=now,
+            error_code=code,
+            error_detail=detail[:500],
+        )
+
+
+def finish_cancelled(*, prepared: PreparedRun, now: datetime) -> bool:
+    """End the run as cancelled; nothing is learned from it. False if it had ended already."""
+    with scoped_transaction(prepared.scope):
+        return runs.end(
+            scope=prepared.scope, run_id=prepared.run_id, status=RunStatus.CANCELLED, now=now
+        )
+
+
+def read_ended(*, prepared: PreparedRun) -> Run:
+    """Return the stored run, for saying how it ended. Cost: one query."""
+    with scoped_transaction(prepared.scope):
+        return runs.read_run(scope=prepared.scope, run_id=prepared.run_id)
