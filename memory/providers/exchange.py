@@ -6,13 +6,12 @@ import json
 import time
 from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, TypeAlias, TypeVar
+from typing import TypeAlias, TypeVar
 
 import httpx2
 import openai
 import re2
-from openai import AsyncStream
-from openai._response import AsyncAPIResponse
+from openai import AsyncOpenAI, AsyncStream
 
 from memory.providers.chunks import GARBLED
 from memory.providers.errors import ProviderError, ProviderTimeoutError
@@ -21,7 +20,6 @@ from memory.providers.retry import allowed_retries, epoch_seconds, parse_retry_a
 from memory.providers.transport import BODY, BoundedBody
 
 Describe: TypeAlias = Callable[[object], str]
-Response: TypeAlias = AsyncAPIResponse[Any]
 E = TypeVar("E", bound=BaseException)
 
 _MEDIA_TYPE = re2.compile(r"^[a-z0-9.+-]{1,40}/[a-z0-9.+-]{1,60}$")
@@ -58,9 +56,12 @@ class Exchange:
     `is_complete` tells, at the end, that the server said so itself.
     """
 
-    def __init__(self, response: Response, *, describe: Describe) -> None:
+    def __init__(
+        self, response: httpx2.Response, *, client: AsyncOpenAI, describe: Describe
+    ) -> None:
         """Take over `response`, whose body has not been read."""
         self._response = response
+        self._client = client
         self._describe = describe
         media_type = response.headers.get("content-type", "").partition(";")[0].strip().lower()
         self._media_type = media_type
@@ -70,7 +71,7 @@ class Exchange:
     @property
     def is_complete(self) -> bool:
         """Whether the body ended as it should: [DONE] was seen, or it was one JSON value."""
-        body = self._response.http_response.extensions[BODY]
+        body = self._response.extensions[BODY]
         return self._is_whole or (isinstance(body, BoundedBody) and body.saw_done)
 
     async def next_chunk(self) -> Chunk | None:
@@ -93,10 +94,12 @@ class Exchange:
 
     async def close(self) -> None:
         """Close the connection, or give it back if the answer was read to its end."""
-        await self._response.close()
+        await self._response.aclose()
 
     async def _events(self) -> AsyncIterator[object]:
-        stream = await self._response.parse(to=AsyncStream[object])
+        stream: AsyncStream[object] = AsyncStream(
+            cast_to=object, response=self._response, client=self._client
+        )
         async for value in stream:
             yield value
 
@@ -104,7 +107,7 @@ class Exchange:
         if self._media_type not in ("", "text/plain") and "json" not in self._media_type:
             kind = self._media_type if _MEDIA_TYPE.match(self._media_type) else "something else"
             raise ProviderError(f"The provider answered with {kind} instead of JSON.")
-        value = json.loads(await self._response.read())
+        value = json.loads(await self._response.aread())
         self._is_whole = True
         yield value
 

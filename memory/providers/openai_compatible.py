@@ -14,7 +14,7 @@ from functools import partial
 from typing import Any, Final, cast
 
 import httpx2
-from openai import AsyncOpenAI
+from openai import AsyncOpenAI, AsyncStream
 
 from memory.providers.base import ChatEvent, ChatRequest, ProviderConfig
 from memory.providers.chunks import AnswerReader
@@ -27,7 +27,6 @@ from memory.providers.exchange import (
     Describe,
     Exchange,
     Failure,
-    Response,
     failure_of,
 )
 from memory.providers.network import HostRule, Resolve, check_base_url
@@ -54,7 +53,7 @@ class OpenAICompatibleProvider:
         resolve: Resolve | None = None,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
-        """Build the client; `retry_policy`, `resolve` and `sleep` are for tests. No network.
+        """Check the configuration; `retry_policy`, `resolve` and `sleep` are for tests. No network.
 
         Raises:
             ProviderMisconfiguredError: when the base URL or the key cannot be used.
@@ -69,13 +68,9 @@ class OpenAICompatibleProvider:
         self._sleep = sleep
         limit_name = "max_completion_tokens" if config.vendor.lower() == "openai" else "max_tokens"
         self._dialect = Dialect(limit_name=limit_name)
-        self._client = AsyncOpenAI(
-            api_key=_NO_KEY,
-            base_url=base_url,
-            max_retries=0,
-            timeout=httpx2.Timeout(None, connect=config.timeouts.connect_seconds),
-            http_client=http_client(config, resolve=resolve),
-        )
+        self._base_url = base_url
+        self._resolve = resolve
+        self._client: AsyncOpenAI | None = None
         self._streams = 0
         self._is_retired = False
 
@@ -109,17 +104,33 @@ class OpenAICompatibleProvider:
             await self._close_if_retired()
 
     async def retire(self) -> None:
-        """Close all connections, once the streams that are still running have ended."""
+        """Close all connections, once the streams that are still running have ended.
+
+        Whoever still holds the provider may go on using it, without kept connections.
+        """
         self._is_retired = True
         await self._close_if_retired()
 
     async def aclose(self) -> None:
-        """Close all connections now; running streams fail."""
-        await self._client.close()
+        """Close all connections now; running streams fail, later ones connect anew."""
+        client, self._client = self._client, None
+        if client is not None:
+            await client.close()
 
     async def _close_if_retired(self) -> None:
         if self._is_retired and self._streams == 0:
-            await self._client.close()
+            await self.aclose()
+
+    def _live_client(self) -> AsyncOpenAI:
+        if self._client is None:
+            self._client = AsyncOpenAI(
+                api_key=_NO_KEY,
+                base_url=self._base_url,
+                max_retries=0,
+                timeout=httpx2.Timeout(None, connect=self._config.timeouts.connect_seconds),
+                http_client=http_client(self._config, resolve=self._resolve),
+            )
+        return self._client
 
     async def _open(
         self, request: ChatRequest, deadlines: Deadlines, describe: Describe
@@ -156,13 +167,20 @@ class OpenAICompatibleProvider:
     async def _attempt(
         self, body: dict[str, Any], deadlines: Deadlines, describe: Describe
     ) -> Exchange | Failure:
-        calls = cast(Any, self._client.chat.completions.with_streaming_response)
-        opened = calls.create(**body, stream=True)
+        # The typed method would copy the whole prompt through its schema, 2 ms a call.
+        client = self._live_client()
+        call = client.post(
+            "/chat/completions",
+            body={**body, "stream": True},
+            cast_to=httpx2.Response,
+            stream=True,
+            stream_cls=AsyncStream[object],
+        )
         try:
-            response: Response = await deadlines.bound(opened.__aenter__())
+            response = cast(httpx2.Response, await deadlines.bound(call))
         except (ProviderError, *BROKEN_ERRORS) as error:
             return failure_of(error, describe=describe)
-        return Exchange(response, describe=describe)
+        return Exchange(response, client=client, describe=describe)
 
 
 def _move_on(deadlines: Deadlines, reader: AnswerReader) -> None:

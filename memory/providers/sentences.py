@@ -39,13 +39,104 @@ _NOT_WORTH_QUOTING = re2.compile(
     r"|\d{17}[\dXx]|\d{15,}|(?:\d{4}[ -]){3}\d{3,4}"
 )
 _STOP_WORDS = frozenset(
-    "a an and are as at be but by can could did do does for from had has have he her his how i if"
-    " in is it its me my not of on or our she so that the their them then there they this to was"
-    " we were what when where which who why will with would you your please tell about".split()
+    [
+        "a",
+        "an",
+        "and",
+        "are",
+        "as",
+        "at",
+        "be",
+        "but",
+        "by",
+        "can",
+        "could",
+        "did",
+        "do",
+        "does",
+        "for",
+        "from",
+        "had",
+        "has",
+        "have",
+        "he",
+        "her",
+        "his",
+        "how",
+        "i",
+        "if",
+        "in",
+        "is",
+        "it",
+        "its",
+        "me",
+        "my",
+        "not",
+        "of",
+        "on",
+        "or",
+        "our",
+        "she",
+        "so",
+        "that",
+        "the",
+        "their",
+        "them",
+        "then",
+        "there",
+        "they",
+        "this",
+        "to",
+        "was",
+        "we",
+        "were",
+        "what",
+        "when",
+        "where",
+        "which",
+        "who",
+        "why",
+        "will",
+        "with",
+        "would",
+        "you",
+        "your",
+        "please",
+        "tell",
+        "about",
+    ]
 )
 _STOP_PAIRS = frozenset(
-    "什么 怎么 怎样 如何 是否 哪些 哪个 哪里 多少 为什 我的 你的 我们 你们 请问 一下 告诉 诉我"
-    " 可以 能否 吗呢 还是 这个 那个 是什 么样 有什 是多".split()
+    [
+        "什么",
+        "怎么",
+        "怎样",
+        "如何",
+        "是否",
+        "哪些",
+        "哪个",
+        "哪里",
+        "多少",
+        "为什",
+        "我的",
+        "你的",
+        "我们",
+        "你们",
+        "请问",
+        "一下",
+        "告诉",
+        "诉我",
+        "可以",
+        "能否",
+        "吗呢",
+        "还是",
+        "这个",
+        "那个",
+        "是什",
+        "么样",
+        "有什",
+        "是多",
+    ]
 )
 
 
@@ -67,7 +158,7 @@ def terms_of(text: str) -> tuple[str, ...]:
     terms: list[str] = []
     for run in _TERMS.findall(text.casefold()):
         if not _IS_CJK.search(run):
-            terms += [] if run in _STOP_WORDS or len(run) < 2 and not run.isdigit() else [run]
+            terms += [] if run in _STOP_WORDS or (len(run) < 2 and not run.isdigit()) else [run]
             continue
         pairs = [run[at : at + 2] for at in range(len(run) - 1)] or [run]
         terms += [pair for pair in pairs if pair not in _STOP_PAIRS]

@@ -162,7 +162,9 @@ class Body:
         await wire.part(self.content)
 
 
-def status(code: int, *, message: str = "no", retry_after: str | None = None, **error: Any) -> Body:
+def status(
+    code: int, /, *, message: str = "no", retry_after: str | None = None, **error: Any
+) -> Body:
     """Answer with an error status, as OpenAI does."""
     headers = dict(JSON_TYPE)
     if retry_after is not None:

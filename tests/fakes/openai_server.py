@@ -79,6 +79,7 @@ class FakeOpenAI:
         self._changed = threading.Condition()
         self._listening = threading.Event()
         self._loop: asyncio.AbstractEventLoop | None = None
+        self._connections: set[_Connection] = set()
         self._stop = asyncio.Event()
         self._thread = threading.Thread(target=self._run, name="fake-openai", daemon=True)
 
@@ -118,8 +119,8 @@ class FakeOpenAI:
         return self
 
     def stop(self) -> None:
-        """Drop every connection and end the thread."""
-        if self._loop is not None:
+        """Drop every connection and end the thread; a second time does nothing."""
+        if self._loop is not None and self._thread.is_alive():
             self._loop.call_soon_threadsafe(self._stop.set)
         self._thread.join(_START_SECONDS)
 
@@ -139,9 +140,22 @@ class FakeOpenAI:
     def _run(self) -> None:
         asyncio.run(self.serve())
 
+    def drop_connections(self) -> None:
+        """Close every connection, as a restart would, and wait until that is done."""
+        done = threading.Event()
+
+        def drop() -> None:
+            for connection in list(self._connections):
+                connection.hang_up()
+            asyncio.get_running_loop().call_later(0.05, done.set)
+
+        if self._loop is not None:
+            self._loop.call_soon_threadsafe(drop)
+            done.wait(_START_SECONDS)
+
     async def serve(self) -> None:
         """Serve until `stop`, in the running loop."""
-        connections: set[_Connection] = set()
+        connections = self._connections
         self._loop = loop = asyncio.get_running_loop()
         server = await loop.create_server(
             lambda: _Connection(self, connections), "127.0.0.1", self._port, backlog=_BACKLOG
@@ -238,6 +252,9 @@ class _Connection(asyncio.Protocol):
             await self._server.next_reply(request).send(self)
         except ClientLeftError:
             return
+        except Exception:
+            self.hang_up()  # a broken script must not look like a slow server
+            raise
         self._request = None
         request.replied.set()
         if self._buffer:
