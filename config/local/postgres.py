@@ -28,7 +28,8 @@ from config.local.placement import SOCKET_PORT, Placement, place
 __all__ = ["EmbeddedPostgres", "LocalPostgresError", "PostgresAddress"]
 
 _WAIT_SECONDS: Final = 60
-_ORPHANS_SECONDS: Final = 20
+# A statement of the app ends after 30 seconds at the latest (roles.sql).
+_ORPHANS_SECONDS: Final = 45
 _POLL_SECONDS: Final = 0.1
 _LOG_LIMIT_BYTES: Final = 10_000_000
 

@@ -8,6 +8,7 @@ import socket
 import subprocess
 import sys
 import textwrap
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -203,6 +204,31 @@ class TestKilled:
         wait_for(lambda: not server.is_running())
         assert ask(server.start().admin_url(), "SELECT count(*) FROM t") == 50
 
+    def test_restart_while_a_child_of_the_killed_server_still_works_waits_for_it(
+        self, make_server: ServerMaker
+    ) -> None:
+        """Two servers on one folder would destroy it; PostgreSQL sees the child, we are patient."""
+        server = make_server()
+        url = server.start().admin_url()
+        busy = (
+            "DO $$ DECLARE end_at timestamptz := clock_timestamp() + '2s'; BEGIN "
+            "WHILE clock_timestamp() < end_at LOOP NULL; END LOOP; END $$"
+        )
+        with psycopg.connect(url, autocommit=True) as connection:
+            child = connection.info.backend_pid
+            worker = threading.Thread(target=connection.execute, args=[busy])
+            worker.start()
+            wait_for(
+                lambda: (
+                    ask(url, f"SELECT state FROM pg_stat_activity WHERE pid = {child}") == "active"
+                )
+            )
+            os.kill(pid_of(server), signal.SIGKILL)
+            assert ask(server.start().admin_url(), "SELECT 1") == 1
+            worker.join()
+        log = (server._data_dir.resolve() / "server.log").read_text(encoding="utf-8")
+        assert log.index("unexpected postmaster exit") < log.rindex("starting PostgreSQL")
+
     def test_restart_stale_lock_whose_pid_lives_on_as_another_process_succeeds(
         self, make_server: ServerMaker, open_tmp_path: Path
     ) -> None:
@@ -210,11 +236,18 @@ class TestKilled:
         server.start()
         lock = open_tmp_path / "pg" / "postmaster.pid"
         lines = lock.read_text(encoding="utf-8").splitlines()
+        owner = lock.stat().st_uid
         server.stop(mode="immediate")
-        lock.write_text("\n".join([str(os.getpid()), *lines[1:]]) + "\n", encoding="utf-8")
-        assert not server.is_running()
-        assert ask(server.start().admin_url(), "SELECT 1") == 1
-        assert pid_of(server) != os.getpid()
+        with subprocess.Popen(["/bin/sleep", "100"], user=owner) as bystander:
+            try:
+                text = "\n".join([str(bystander.pid), *lines[1:]]) + "\n"
+                lock.write_text(text, encoding="utf-8")
+                os.chown(lock, owner, -1)
+                assert not server.is_running()
+                assert ask(server.start().admin_url(), "SELECT 1") == 1
+                assert bystander.poll() is None
+            finally:
+                bystander.kill()
 
     def test_ctrl_c_in_the_starters_terminal_leaves_the_server_running(
         self, make_server: ServerMaker, open_tmp_path: Path
