@@ -15,8 +15,8 @@ from openai import AsyncOpenAI, AsyncStream
 
 from memory.providers.chunks import GARBLED
 from memory.providers.errors import ProviderError, ProviderTimeoutError
-from memory.providers.network import SilentCloseError
 from memory.providers.retry import allowed_retries, epoch_seconds, parse_retry_after
+from memory.providers.sockets import SilentCloseError
 from memory.providers.transport import BODY, BoundedBody
 
 Describe: TypeAlias = Callable[[object], str]

@@ -1,13 +1,7 @@
-"""Which hosts and addresses a provider may live at, and a socket that goes to no other.
-
-The name is resolved once for each connection, every address it has is checked, and the TCP
-connection goes to an address that was checked, so a name that changes its mind in between
-(DNS rebinding) gains nothing. TLS still verifies the name.
-"""
+"""Which hosts and addresses a provider may live at; `sockets` then goes to no other."""
 
 from __future__ import annotations
 
-import asyncio
 import socket
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -15,14 +9,9 @@ from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
 from typing import TypeAlias
 from urllib.parse import SplitResult, urlsplit
 
-import httpcore2
-
 from memory.providers.errors import ProviderMisconfiguredError, ProviderRefusedHostError
 
 Address: TypeAlias = IPv4Address | IPv6Address
-SocketOption: TypeAlias = (
-    tuple[int, int, int] | tuple[int, int, bytes | bytearray] | tuple[int, int, None, int]
-)
 Resolve: TypeAlias = Callable[[str, int], Sequence[str]]
 
 ANY_HOST = "*"
@@ -107,7 +96,7 @@ def check_base_url(base_url: str | None, *, rule: HostRule) -> str:
     """
     host, port = _endpoint(base_url)
     rule.check_host(host=host, port=port)
-    if _is_address(host):
+    if is_address(host):
         rule.check_addresses([host])
     return str(base_url)
 
@@ -127,125 +116,6 @@ def check_endpoint(
         return rule.check_addresses((resolve or _resolve)(host, port))
     except OSError:
         raise ProviderRefusedHostError("The provider's host cannot be resolved.") from None
-
-
-class PinnedBackend(httpcore2.AsyncNetworkBackend):
-    """Opens TCP connections only to addresses that the rule has seen and accepted.
-
-    `connect_seconds` bounds name lookup and all tries together. Nothing else is passed on: no
-    Unix sockets, no local address.
-    """
-
-    def __init__(
-        self, *, rule: HostRule, connect_seconds: float, resolve: Resolve | None = None
-    ) -> None:
-        """Keep the rule; `resolve` (blocking, called in a thread) is for tests."""
-        self._rule = rule
-        self._connect_seconds = connect_seconds
-        self._resolve = resolve
-        self._sockets = httpcore2.AnyIOBackend()
-
-    async def connect_tcp(
-        self,
-        host: str,
-        port: int,
-        timeout: float | None = None,  # noqa: ASYNC109 - the signature is httpcore's
-        local_address: str | None = None,
-        socket_options: Iterable[SocketOption] | None = None,
-    ) -> httpcore2.AsyncNetworkStream:
-        """Resolve, check, connect; addresses are tried in the resolver's order."""
-        self._rule.check_host(host=host, port=port)
-        try:
-            async with asyncio.timeout(self._connect_seconds):
-                addresses = self._rule.check_addresses(await self._addresses(host, port))
-                return WatchedStream(await self._first_open(addresses, port, socket_options))
-        except TimeoutError:
-            raise httpcore2.ConnectTimeout from None
-
-    async def _addresses(self, host: str, port: int) -> Sequence[str]:
-        if _is_address(host):
-            return [host.strip("[]")]
-        loop = asyncio.get_running_loop()
-        try:
-            if self._resolve is not None:
-                return await loop.run_in_executor(None, self._resolve, host, port)
-            found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-        except OSError as error:
-            raise httpcore2.ConnectError("The name cannot be resolved.") from error
-        return [str(entry[4][0]) for entry in found]
-
-    async def _first_open(
-        self, addresses: Sequence[str], port: int, options: Iterable[SocketOption] | None
-    ) -> httpcore2.AsyncNetworkStream:
-        failure: Exception = httpcore2.ConnectError("There is no address.")
-        for address in addresses:
-            try:
-                return await self._sockets.connect_tcp(address, port, socket_options=options)
-            except httpcore2.ConnectError as error:
-                failure = error
-        raise failure
-
-    async def connect_unix_socket(
-        self,
-        path: str,
-        timeout: float | None = None,  # noqa: ASYNC109 - the signature is httpcore's
-        socket_options: Iterable[SocketOption] | None = None,
-    ) -> httpcore2.AsyncNetworkStream:
-        """Refuse: a provider is reached over TCP."""
-        raise ProviderRefusedHostError("A provider is not reached over a Unix socket.")
-
-    async def sleep(self, seconds: float) -> None:
-        """Wait between httpcore's own tries, of which there are none."""
-        await asyncio.sleep(seconds)
-
-
-class SilentCloseError(httpcore2.ReadError):
-    """The other side closed before it sent one byte of an answer, so asking again is safe."""
-
-
-class WatchedStream(httpcore2.AsyncNetworkStream):
-    """A connection that knows whether the other side has answered since we last wrote."""
-
-    def __init__(self, inner: httpcore2.AsyncNetworkStream) -> None:
-        """Wrap an open connection."""
-        self._inner = inner
-        self._has_answered = False
-
-    async def read(self, max_bytes: int, timeout: float | None = None) -> bytes:  # noqa: ASYNC109
-        """Read up to `max_bytes`; a close before the first byte is a `SilentCloseError`."""
-        try:
-            data = await self._inner.read(max_bytes, timeout)
-        except httpcore2.ReadError as error:
-            if self._has_answered:
-                raise
-            raise SilentCloseError from error
-        if not data and not self._has_answered:
-            raise SilentCloseError
-        self._has_answered = True
-        return data
-
-    async def write(self, buffer: bytes, timeout: float | None = None) -> None:  # noqa: ASYNC109
-        """Write, after which an answer is awaited anew."""
-        self._has_answered = False
-        await self._inner.write(buffer, timeout)
-
-    async def aclose(self) -> None:
-        """Close the connection."""
-        await self._inner.aclose()
-
-    async def start_tls(
-        self,
-        ssl_context: object,
-        server_hostname: str | None = None,
-        timeout: float | None = None,  # noqa: ASYNC109
-    ) -> httpcore2.AsyncNetworkStream:
-        """Upgrade to TLS for `server_hostname`, which stays the name and not the address."""
-        stream = await self._inner.start_tls(ssl_context, server_hostname, timeout)  # type: ignore[arg-type]
-        return WatchedStream(stream)
-
-    def get_extra_info(self, info: str) -> object:
-        """Pass on what the socket says of itself."""
-        return self._inner.get_extra_info(info)
 
 
 def _endpoint(base_url: str | None) -> tuple[str, int]:
@@ -289,7 +159,8 @@ def _without_port(entry: str) -> str:
     return entry.partition(":")[0] if entry.count(":") == 1 else entry
 
 
-def _is_address(host: str) -> bool:
+def is_address(host: str) -> bool:
+    """Return whether `host` is an IP address, in brackets or not, rather than a name."""
     try:
         ip_address(host.strip("[]"))
     except ValueError:
@@ -300,7 +171,7 @@ def _is_address(host: str) -> bool:
 def _names_loopback(name: str) -> bool:
     if name == "localhost" or name.endswith(".localhost"):
         return True
-    return _is_address(name) and _unwrapped(ip_address(name.strip("[]"))).is_loopback
+    return is_address(name) and _unwrapped(ip_address(name.strip("[]"))).is_loopback
 
 
 def _unwrapped(address: Address) -> Address:

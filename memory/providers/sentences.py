@@ -35,6 +35,7 @@ _NOT_WORTH_QUOTING = re2.compile(
     r"|<\|[^|]{0,40}\|>|\[/?(?:INST|SYS|System|IMPORTANT)\]|<</?SYS>>|【系统】|\bINSTRUCTIONS?:"
     r"|^\s*(?:system|assistant|系统)\s*[:：]|system prompt|系统提示"
     r"|（该轮未成功完成|\(this turn did not (?:complete|succeed)|本会话前情"
+    r"|以下是用户本轮的真实请求|仅供回忆|real request follows"
     r"|(?:成绩|得分|分数|考了|绩点|总评|\bgrades?|\bscores?|\bscored|\bGPA)[^。！？!?\n]{0,12}\d"
     r"|\d{17}[\dXx]|\d{15,}|(?:\d{4}[ -]){3}\d{3,4}"
 )

@@ -12,7 +12,8 @@ import httpx2
 
 from memory.providers.base import ProviderConfig
 from memory.providers.errors import ProviderError
-from memory.providers.network import HostRule, PinnedBackend, Resolve
+from memory.providers.network import HostRule, Resolve
+from memory.providers.sockets import PinnedBackend
 
 BODY: Final = "credence.body"
 _MIB = 1024 * 1024

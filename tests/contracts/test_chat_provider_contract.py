@@ -30,7 +30,6 @@ from memory.providers.registry import chat_provider, run
 from tests.fakes.openai_replies import Answer, tool_call
 from tests.fakes.openai_server import FakeOpenAI
 
-pytestmark = pytest.mark.req("A03")
 QUESTION = "试卷 Zephyr 什么时候交？😀"
 CONTEXT = "试卷 Zephyr 在 2026-06-18 交。"
 

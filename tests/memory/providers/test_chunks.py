@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from memory.providers.base import Finished, TextDelta
@@ -31,6 +31,7 @@ def delta(**fields: object) -> dict[str, object]:
     return {"choices": [{"index": 0, "delta": fields, "finish_reason": None}]}
 
 
+@settings(deadline=None)
 @given(values=st.lists(VALUES, max_size=4), saw_done=st.booleans())
 def test_any_json_is_an_answer_or_a_provider_error(values: list[object], saw_done: bool) -> None:
     one = reader()
@@ -43,6 +44,7 @@ def test_any_json_is_an_answer_or_a_provider_error(values: list[object], saw_don
     assert sum(isinstance(event, Finished) for event in events) == 1
 
 
+@settings(deadline=None)
 @given(text=st.text(st.characters(codec=None), max_size=30), at=st.integers(0, 30))
 def test_text_is_storable_however_it_is_cut(text: str, at: int) -> None:
     one = reader()

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
 from memory.providers.crypto import new_key, open_sealed, reseal, seal
 from memory.providers.errors import SealedSecretError
-
-pytestmark = pytest.mark.req("A16")
 
 
 def test_sealed_key_opens_again_and_does_not_show() -> None:
@@ -40,7 +40,7 @@ def test_unusable_keys_are_refused(keys: list[str]) -> None:
 
 
 @pytest.mark.parametrize("change", [lambda t: t[:-4] + "AAA=", lambda t: "", lambda t: "锁"])
-def test_altered_token_does_not_open(change) -> None:
+def test_altered_token_does_not_open(change: Callable[[str], str]) -> None:
     keys = [new_key()]
     with pytest.raises(SealedSecretError) as caught:
         open_sealed(change(seal("secret", keys=keys)), keys=keys)

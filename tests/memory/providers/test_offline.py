@@ -92,6 +92,7 @@ def test_unrelated_question_finds_nothing(question: str, notice: str) -> None:
     assert "周五" not in answer.text
 
 
+@pytest.mark.req("A16")
 def test_summary_picks_dated_informative_sentences() -> None:
     answer = ask(("system", "Task: summarize\nKeep it short."), ("user", SOURCE_EN))
     assert "2026-05-01" in answer.text

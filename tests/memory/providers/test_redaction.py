@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from memory.providers.redaction import clean, said_by_provider
@@ -38,6 +38,7 @@ def test_message_is_short_clean_or_absent(body: object, expected: str | None) ->
         assert shown == expected
 
 
+@settings(deadline=None)
 @given(secret=st.text("abcdefghijkmnpqrstuvwxyz23456789", min_size=12, max_size=40))
 def test_no_piece_of_the_key_is_repeated(secret: str) -> None:
     key = f"sk-{secret}"
@@ -47,6 +48,7 @@ def test_no_piece_of_the_key_is_repeated(secret: str) -> None:
         assert key[3:10] not in shown
 
 
+@settings(deadline=None)
 @given(text=st.text(max_size=500))
 def test_clean_is_one_short_line(text: str) -> None:
     cleaned = clean(text)

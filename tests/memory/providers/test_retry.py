@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from memory.providers.retry import RetryPolicy, parse_retry_after, wait_seconds
@@ -39,6 +39,7 @@ def test_retry_after_is_read_as_seconds_or_date(value: str | None, seconds: floa
     assert parse_retry_after(value, now_epoch_seconds=NOW) == seconds
 
 
+@settings(deadline=None)
 @given(value=st.text(max_size=60))
 def test_retry_after_never_fails(value: str) -> None:
     seconds = parse_retry_after(value, now_epoch_seconds=NOW)
@@ -67,6 +68,7 @@ def test_no_further_try_past_the_bounds(status: int | None, changes: dict[str, f
     assert wait(status, **changes) is None
 
 
+@settings(deadline=None)
 @given(
     status=st.sampled_from([None, 429, 500, 502, 503, 504]),
     retry_after=st.none() | st.floats(0, 30),
