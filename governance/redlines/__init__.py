@@ -6,7 +6,7 @@ them first; this is the second layer, for when a model writes them anyway.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -31,6 +31,10 @@ PLACEHOLDERS: dict[Language, dict[RedlineKind, str]] = {
         "health": "(health information omitted)",
     },
 }
+
+
+# A statement glued to another shows only when that one has gone.
+_MAX_ROUNDS = 16
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,14 +74,25 @@ def find_redlines(text: str) -> tuple[Redline, ...]:
 
 def mask_redlines(text: str, *, language: Language) -> Masked:
     """Return `text` with the placeholder of `language` for everything beyond a red line."""
-    redlines = find_redlines(text)
+    kinds: set[RedlineKind] = set()
+    for _ in range(_MAX_ROUNDS):
+        redlines = find_redlines(text)
+        if not redlines:
+            break
+        kinds.update(redline.kind for redline in redlines)
+        text = _masked(text, redlines, PLACEHOLDERS[language])
+    return Masked(text=text, kinds=tuple(sorted(kinds)))
+
+
+def _masked(text: str, redlines: Sequence[Redline], placeholders: Mapping[RedlineKind, str]) -> str:
+    """Return `text` with a placeholder for each of `redlines`, which are in order and apart."""
     pieces: list[str] = []
     position = 0
     for redline in redlines:
-        pieces += (text[position : redline.start], PLACEHOLDERS[language][redline.kind])
+        pieces += (text[position : redline.start], placeholders[redline.kind])
         position = redline.end
     pieces.append(text[position:])
-    return Masked(text="".join(pieces), kinds=tuple(sorted({redline.kind for redline in redlines})))
+    return "".join(pieces)
 
 
 def _spans(text: str) -> Iterator[tuple[RedlineKind, int, int]]:

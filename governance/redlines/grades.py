@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 
 from governance.redlines.lexicon import EXAMS_EN, NUMBER_ZH, PEOPLE_ZH, SUBJECTS_EN, SUBJECTS_ZH
 from memory.sanitize.patterns import Hit, PatternBook
@@ -63,14 +63,28 @@ BOOK = PatternBook(
     }
 )
 
-_AFTER_SCORE = re.compile(r"\s*(?:钟|鐘|位|之|析|段|布|数线|數線|制|值|类|類|支|店|部|公司|工|配|享|米|秒|辨|卷|的(?:题|題|试|試|卷))")
-_PAPER = re.compile(r"满分|滿分|试卷|試卷|卷子|[一二三四五每]题|每题|题型|选择题|填空题|简答题|综合题|大题|共计|占比|评分|評分|进度|出一份|出题|组卷")
+_AFTER_SCORE = re.compile(
+    r"\s*(?:钟|鐘|位|之|析|段|布|数线|數線|制|值|类|類|支|店|部|公司|工|配|享|米|秒|辨|卷|的(?:题|題|试|試|卷))"
+)
+_PAPER = re.compile(
+    r"满分|滿分|试卷|試卷|卷子|[一二三四五每]题|每题|题型|选择题|填空题|简答题|综合题|大题|共计|占比|评分|評分|进度|出一份|出题|组卷"
+)
 _TAKEN = re.compile(r"[考得拿]\s*[了得到出]")
-_PROGRESS = re.compile(r"progress|进度|passed|tests?\s|uptime|复用|battery|电量|完成度|done|score:?\s*$|completed", re.IGNORECASE)
-_GRADE_CONTEXT = re.compile(rf"{SUBJECTS_ZH}|成绩|考|评|得|grade|score|got|exam|{SUBJECTS_EN}|test", re.IGNORECASE)
-_NO_RANK = re.compile(r"搜索|销量|銷量|世界|全球|行业|下载|市场|市值|热度|谷歌|百度|网站|公司|品牌|应用|榜|票房|GDP|播放|关键词|收入|城市|国家")
+_PROGRESS = re.compile(
+    r"progress|进度|通过|passed|tests?\s|uptime|复用|battery|电量|完成度|done|score:?\s*$|completed",
+    re.IGNORECASE,
+)
+_GRADE_CONTEXT = re.compile(
+    rf"{SUBJECTS_ZH}|成绩|考|评|得|grade|score|got|exam|{SUBJECTS_EN}|test", re.IGNORECASE
+)
+_NO_RANK = re.compile(
+    r"搜索|销量|銷量|世界|全球|行业|下载|市场|市值|热度|谷歌|百度|网站|公司|品牌|应用|榜|票房|GDP|播放|关键词|收入|城市|国家"
+)
 _NO_CLASS = re.compile(r"[课課单單章册节節题題组組排学學期次届]")
-_SOFTWARE = re.compile(r"\s+(?:suite|server|bench|set|data|cases?|run|runs|env|environment|coverage|page)", re.IGNORECASE)
+_SOFTWARE = re.compile(
+    r"\s+(?:suite|server|bench|set|data|cases?|run|runs|env|environment|coverage|page)",
+    re.IGNORECASE,
+)
 _LEAST_BARE = 20
 _CONTEXT_CHARS = 14
 
@@ -95,27 +109,45 @@ def _end(text: str, hit: Hit, end: int) -> int:
 def _is_grade(text: str, hit: Hit) -> bool:
     """Say whether one hit is a statement about somebody's result."""
     before = text[max(0, hit.start - _CONTEXT_CHARS) : hit.start]
-    after = text[hit.end : hit.end + 4]
-    if hit.name in {"subject", "taken", "taken_short", "result", "person"}:
+    if "unit" in hit.groups:
         return _is_score(text, hit, before)
-    if hit.name == "rank":
-        return not _NO_RANK.search(before + text[hit.start : hit.end])
-    if hit.name == "rank_class":
-        return not _NO_CLASS.match(_group(text, hit, "next"))
-    if hit.name == "fraction":
-        return not _PROGRESS.search(before + "|" + text[hit.end : hit.end + _CONTEXT_CHARS]) and not text[hit.start - 1 : hit.start].isdigit()
-    if hit.name == "letter":
-        is_edge = not _group(text, hit, "next")[:1].isalnum() and not after[:1] == "+"
-        return is_edge and (text.strip() == _group(text, hit, "v") or bool(_GRADE_CONTEXT.search(before)))
-    if hit.name == "scored_en":
-        return not _SOFTWARE.match(_group(text, hit, "after"))
-    return True
+    check = _CHECKS.get(hit.name)
+    return check is None or check(text, hit, before)
+
+
+def _is_rank(text: str, hit: Hit, before: str) -> bool:
+    """Say whether a rank is not one of goods, searches or countries."""
+    return not _NO_RANK.search(before + text[hit.start : hit.end])
+
+
+def _is_rank_in_class(text: str, hit: Hit, _before: str) -> bool:
+    """Say whether a number in a class is not that of a lesson or term."""
+    return not _NO_CLASS.match(_group(text, hit, "next"))
+
+
+def _is_fraction(text: str, hit: Hit, before: str) -> bool:
+    """Say whether points out of a hundred are not the progress of something."""
+    around = before + "|" + text[hit.end : hit.end + _CONTEXT_CHARS]
+    return not _PROGRESS.search(around) and not text[hit.start - 1 : hit.start].isdigit()
+
+
+def _is_letter(text: str, hit: Hit, before: str) -> bool:
+    """Say whether a letter with a sign is a grade: alone, or where grades are spoken of."""
+    follows = _group(text, hit, "next")
+    if follows.isalnum() or follows in {"+", "-"}:
+        return False
+    return text.strip() == _group(text, hit, "v") or bool(_GRADE_CONTEXT.search(before))
+
+
+def _is_score_en(text: str, hit: Hit, _before: str) -> bool:
+    """Say whether the test is one that people sit."""
+    return not _SOFTWARE.match(_group(text, hit, "after"))
 
 
 def _is_score(text: str, hit: Hit, before: str) -> bool:
     """Say whether a Chinese number is points in an exam: its unit, its size, what it is about."""
     inside = text[hit.start : hit.end]
-    start, end = hit.groups["unit"] if "unit" in hit.groups else (hit.end, hit.end)
+    start, end = hit.groups["unit"]
     unit = text[start:end]
     is_result = _TAKEN.search(inside)
     if not is_result and _PAPER.search(before + inside + text[end : end + _CONTEXT_CHARS]):
@@ -136,3 +168,12 @@ def _group(text: str, hit: Hit, name: str) -> str:
     """Return what a named group matched, "" if it did not."""
     start, end = hit.groups.get(name, (0, 0))
     return text[start:end]
+
+
+_CHECKS: Mapping[str, Callable[[str, Hit, str], bool]] = {
+    "rank": _is_rank,
+    "rank_class": _is_rank_in_class,
+    "fraction": _is_fraction,
+    "letter": _is_letter,
+    "scored_en": _is_score_en,
+}

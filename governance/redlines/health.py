@@ -59,9 +59,12 @@ _PERSON_ZH = re.compile(rf"(?:{PEOPLE_ZH})")
 _PATIENTS_AS_TOPIC = re.compile(r"患者|病人")
 _SENTENCE_END = re.compile(r"[。!?;\n]")
 _LAB_CONTEXT = re.compile(
-    rf"{PEOPLE_ZH}|体检|報告|报告|化验|检查|测|\b(?:my|his|her|patient|labs?|mine)\b|hba1c|a1c|cd4", re.IGNORECASE
+    rf"{PEOPLE_ZH}|体检|報告|报告|化验|检查|测|\b(?:my|his|her|patient|labs?|mine)\b|hba1c|a1c|cd4",
+    re.IGNORECASE,
 )
-_NO_PERSON_AFTER = re.compile(r"\s*(?:的?(?:标准|指南|知识|科普|论文|研究|系统|项目|管理|课题|预防|早筛|筛查|数据|药店|医生|讲座|题))")
+_NO_PERSON_AFTER = re.compile(
+    r"\s*(?:的?(?:标准|指南|知识|科普|论文|研究|系统|项目|管理|课题|预防|早筛|筛查|数据|药店|医生|讲座|题))"
+)
 
 
 def health_spans(text: str) -> Iterator[tuple[int, int]]:
@@ -90,7 +93,9 @@ def _is_statement(text: str, hit: Hit) -> bool:
 
 def _sentence(text: str, hit: Hit) -> str:
     """Return the sentence around a hit."""
-    starts = [found.end() for found in _SENTENCE_END.finditer(text, max(0, hit.start - 200), hit.start)]
+    starts = [
+        found.end() for found in _SENTENCE_END.finditer(text, max(0, hit.start - 200), hit.start)
+    ]
     first = starts[-1] if starts else max(0, hit.start - 200)
     end = _SENTENCE_END.search(text, hit.end, min(len(text), hit.end + 200))
     return text[first : end.start() if end else min(len(text), hit.end + 200)]

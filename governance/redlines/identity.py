@@ -10,9 +10,7 @@ from stdnum.iso7064 import mod_11_2
 
 from memory.sanitize.patterns import Hit, PatternBook
 
-_DOCUMENT_ZH = (
-    r"医保卡?|醫保卡?|社保卡?|社会保障|驾驶证|驾照|駕照|通行证|居住证|居留证|军官证|士官证|回乡证|台胞证|港澳证|出生证明?|户口簿|签证"
-)
+_DOCUMENT_ZH = r"医保卡?|醫保卡?|社保卡?|社会保障|驾驶证|驾照|駕照|通行证|居住证|居留证|军官证|士官证|回乡证|台胞证|港澳证|出生证明?|户口簿|签证"
 _DOCUMENT_EN = (
     r"driver'?s? licen[cs]e|driving licen[cs]e|national (?:id|insurance)|identity card|id card|medicare|medicaid"
     r"|health insurance|residence permit|visa number|green card|tax(?:payer)? id|itin|nhs"
@@ -39,8 +37,12 @@ _CARD_CONTEXT = re.compile(
     r"|account|付款|转账|汇款|debit|credit",
     re.IGNORECASE,
 )
-_NO_CARD_CONTEXT = re.compile(r"订单|訂單|运单|快递|单号|流水号|编号|order|tracking|invoice|waybill|imei", re.IGNORECASE)
-_GROUPED = re.compile(r"(?:\d{4}[ -]){3}\d{1,4}(?:[ -]\d{1,3})?|\d{4}[ -]\d{6}[ -]\d{5}|\d{6}[ -]\d{13}")
+_NO_CARD_CONTEXT = re.compile(
+    r"订单|訂單|运单|快递|单号|流水号|编号|order|tracking|invoice|waybill|imei", re.IGNORECASE
+)
+_GROUPED = re.compile(
+    r"(?:\d{4}[ -]){3}\d{1,4}(?:[ -]\d{1,3})?|\d{4}[ -]\d{6}[ -]\d{5}|\d{6}[ -]\d{13}"
+)
 # Old (15 digits) and new form. Where a text says it is an ID number, a typing error in the check
 # digit does not make it less of one. (stdnum's own cn.ric refuses districts newer than its list.)
 _CITIZEN = re.compile(

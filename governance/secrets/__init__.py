@@ -11,11 +11,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from governance.secrets.rules import BOOK, CHECKS, KINDS, PREFIX_START, PREFIXED, SPLIT_BOOK
-from governance.secrets.shapes import has_digit, is_random
+from governance.secrets.shapes import is_random
 from memory.sanitize.folding import Shadow, fold
 from memory.sanitize.patterns import Hit
 
 _HEAD_OF_MARK = "[secret:"
+# Secrets glued to each other show only when the one before has gone; a few rounds see them all.
+_MAX_ROUNDS = 16
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,6 +34,18 @@ def strip_secrets(text: str) -> Stripped:
     Finds them glued to Chinese text, in full-width letters, with invisible characters inside, and
     keys with a known prefix also across one line break.
     """
+    kinds: set[str] = set()
+    for _ in range(_MAX_ROUNDS):
+        stripped, found = _strip_once(text)
+        kinds |= found
+        if stripped == text:
+            break
+        text = stripped
+    return Stripped(text=text, kinds=tuple(sorted(kinds)))
+
+
+def _strip_once(text: str) -> tuple[str, set[str]]:
+    """Return `text` without the secrets that can be seen in it now, and their kinds."""
     shadow = fold(text)
     found = sorted(_found(shadow), key=lambda span: (span[0], -span[1]))
     pieces: list[str] = []
@@ -40,14 +54,13 @@ def strip_secrets(text: str) -> Stripped:
     for first, last, kind in found:
         start, end = shadow.span(start=first, end=last)
         if start < position:
-            if end > position:
-                position = end
+            position = max(position, end)
             continue
         pieces += (text[position:start], f"{_HEAD_OF_MARK}{kind}]")
         kinds.add(kind)
         position = end
     pieces.append(text[position:])
-    return Stripped(text="".join(pieces), kinds=tuple(sorted(kinds)))
+    return "".join(pieces), kinds
 
 
 def _found(shadow: Shadow) -> Iterator[tuple[int, int, str]]:
@@ -73,4 +86,9 @@ def _is_split_key(shadow: Shadow, hit: Hit) -> bool:
     body = len(head) - (prefix.end() if prefix else 0)
     _, _, fewest, usual = PREFIXED[hit.name]
     is_cut_short = body < usual and body + len(tail) >= fewest
-    return is_cut_short and (is_random(tail) or (has_digit(head[-body:] if body else "") and not tail.isalpha()))
+    return is_cut_short and _continues(tail)
+
+
+def _continues(tail: str) -> bool:
+    """Say whether a word looks like the middle of a key: digits in it, or capitals inside."""
+    return is_random(tail) or not (tail.islower() or tail.istitle() or tail.isupper())

@@ -1,7 +1,7 @@
-"""What secrets look like: public key formats, assignments, headers, links; the book of patterns.
+r"""What secrets look like: public key formats, assignments, headers, links; the book of patterns.
 
 Every pattern is re2 and runs on a shadow copy. The group `v` is the secret (the whole match if
-absent). `\\b` is ASCII in re2, so it sees the border between Chinese text and a key.
+absent). `\b` is ASCII in re2, so it sees the border between Chinese text and a key.
 """
 
 from __future__ import annotations
@@ -36,6 +36,9 @@ PREFIXED: Mapping[str, tuple[str, str, int, int]] = {
     "credence_key": ("cr_[A-Za-z0-9]{8}_", r"A-Za-z0-9_\-", 16, 40),
 }
 
+# A prefix so long that the line break may fall into it.
+_LOOSE_PREFIX = {"credence_key": "cr_[A-Za-z0-9]{0,8}"}
+
 _NAME = (
     r"(?:api[_\- ]?key|apikey|access[_\-]?key(?:[_\-]?(?:id|secret))?|secret(?:[_\-]?(?:access[_\-]?)?key)?"
     r"|client[_\-]secret|private[_\-]token|auth[_\-]?token|access[_\-]token|refresh[_\-]token|id[_\-]token"
@@ -51,8 +54,8 @@ _SIGNATURE = (
     r"(?:X-Amz-Signature|X-Amz-Security-Token|X-Amz-Credential|X-Goog-Signature|Signature|sig"
     r"|OSSAccessKeyId|q-signature|x-cos-security-token)"
 )
-_PASSWORD = r"(?:password|passwd|passphrase|passcode|pwd)"
-_PASSWORD_ZH = r"(?:密\s*[码碼]|口\s*令|暗\s*[号號])"
+_LOGIN_WORDS = r"(?:password|passwd|passphrase|passcode|pwd)"
+_LOGIN_WORDS_ZH = r"(?:密\s*[码碼]|口\s*令|暗\s*[号號])"
 _OTP = (
     r"(?:[验驗][证證][码碼]|校[验驗][码碼]|[动動][态態](?:密)?[码碼]|[确確][认認][码碼]|one[- ]time (?:code|password|passcode)"
     r"|(?:verification|security|login|2fa|mfa|authentication) code|\botp\b)"
@@ -81,8 +84,8 @@ _STRUCTURED = {
     "url_password": r"""(?i)\b[a-z][a-z0-9+.\-]{1,20}://[^\s:/@"'<>]{0,64}:(?P<v>[^\s/@"'<>]{1,128})@""",
     "aws_secret_key": r"""(?i)\baws.{0,30}?["'\s:=]{1,6}(?P<v>[A-Za-z0-9/+]{40})\b""",
     "named_key": rf"(?i){_NAME}{_IS}(?P<v>[A-Za-z0-9_\-+/=.]{{16,}})",
-    "password": rf"""(?i)\b{_PASSWORD}{_IS}(?P<v>[^\s"',、。<>]{{4,128}})""",
-    "password_zh": rf"""(?i){_PASSWORD_ZH}\s{{0,3}}(?:是|为|為|就是|改成|改为|[:=])?\s{{0,3}}["'`]?(?P<v>[!-~]{{4,128}})""",
+    "password": rf"""(?i)\b{_LOGIN_WORDS}{_IS}(?P<v>[^\s"',、。<>]{{4,128}})""",
+    "password_zh": rf"""(?i){_LOGIN_WORDS_ZH}\s{{0,3}}(?:是|为|為|就是|改成|改为|[:=])?\s{{0,3}}["'`]?(?P<v>[!-~]{{4,128}})""",
     "one_time_code": (
         rf"(?i){_OTP}\s{{0,3}}(?:\(otp\)\s?)?(?:是|为|為|is|[:=])?\s{{0,3}}(?P<v>(?:[a-z]-)?\d{{4,8}})\b"
     ),
@@ -123,15 +126,24 @@ def _whole(prefix: str, letters: str, fewest: int) -> str:
 
 def _split(prefix: str, letters: str) -> str:
     """Return the pattern of a key that may go on behind a line break."""
-    return rf"\b(?P<head>{prefix}[{letters}]*)[ \t]*\n[ \t>|]*(?P<tail>[{letters}]{{4,}})"
+    return rf"\b(?P<head>{prefix}[{letters}]*)[ \t]*\n{{1,2}}[ \t>|]*(?P<tail>[{letters}]{{4,}})"
 
 
 BOOK = PatternBook(
-    {name: _whole(prefix, letters, fewest) for name, (prefix, letters, fewest, _) in PREFIXED.items()}
+    {
+        name: _whole(prefix, letters, fewest)
+        for name, (prefix, letters, fewest, _) in PREFIXED.items()
+    }
     | _STRUCTURED
 )
 SPLIT_BOOK = PatternBook(
-    {name: _split(prefix, letters) for name, (prefix, letters, _, _) in PREFIXED.items()}
+    {
+        name: _split(_LOOSE_PREFIX.get(name, prefix), letters)
+        for name, (prefix, letters, _, _) in PREFIXED.items()
+    }
 )
 # The length of a prefix, to know how much of a body stands before the line break.
-PREFIX_START = {name: re.compile(prefix) for name, (prefix, _, _, _) in PREFIXED.items()}
+PREFIX_START = {
+    name: re.compile(_LOOSE_PREFIX.get(name, prefix))
+    for name, (prefix, _, _, _) in PREFIXED.items()
+}

@@ -9,7 +9,7 @@ import re
 _VARIABLE = re.compile(r"[$%{<*]|\.\.\.|x{4,}$|\[secret", re.IGNORECASE)
 _UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
 _HEX = re.compile(r"[0-9a-f]+", re.IGNORECASE)
-_CODE = re.compile(r"[A-Za-z_][\w.]*\(|[a-z_]+(\.[a-z_]+)+$")
+_CODE = re.compile(r"[A-Za-z_]\w*(\.\w+)+[\[(]|[a-z_]{3,}\(|[a-z_]+(\.[a-z_]+)+$")
 _HEX_DIGEST_LENGTHS = {40, 64}
 _LEAST_DISTINCT = 8
 

@@ -24,10 +24,17 @@ _DECISION = re.compile(
     r"|\b(?:decid|agreed|must|never|always|prefer|deadline|confirm|will use|chose|due|shipped|fixed)",
     re.IGNORECASE,
 )
-_OPEN = re.compile(r"待办|未完成|尚未|还没|\b(?:open|todo|to do|pending|outstanding)\b", re.IGNORECASE)
-_NAME = re.compile(r"(?<=[a-z,;] )[A-Z][\w-]+|[A-Z]{2,}\d*|《[^》]{1,40}》|“[^”]{1,40}”|「[^」]{1,40}」")
+_OPEN = re.compile(
+    r"待办|未完成|尚未|还没|\b(?:open|todo|to do|pending|outstanding)\b", re.IGNORECASE
+)
+_NAME = re.compile(
+    r"(?<=[a-z,;] )[A-Z][\w-]+|[A-Z]{2,}\d*|《[^》]{1,40}》|“[^”]{1,40}”|「[^」]{1,40}」"
+)
 _NUMBER = re.compile(r"\d")
-_SPEAKERS: dict[Language, tuple[str, str]] = {"zh": ("用户：", "助手："), "en": ("User: ", "Assistant: ")}
+_SPEAKERS: dict[Language, tuple[str, str]] = {
+    "zh": ("用户：", "助手："),
+    "en": ("User: ", "Assistant: "),
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,7 +116,7 @@ def _information(line: _Line, rarity: dict[str, float]) -> float:
     bonus = 1.0
     bonus += 0.2 * bool(_NUMBER.search(line.text.partition(" ")[2]))
     bonus += 0.2 * min(len(_NAME.findall(line.text)), 2)
-    bonus += 0.4 * bool(_DECISION.search(line.text))
+    bonus += 0.8 * bool(_DECISION.search(line.text))
     return weight * bonus * (_OPEN_WEIGHT if _OPEN.search(line.text) else 1.0)
 
 
@@ -147,4 +154,8 @@ def _last_resort(previous: str, turns: Sequence[SummaryTurn], language: Language
     if not turns:
         return ""
     first, last = turns[0].seq, turns[-1].seq
-    return f"第 {first} 至 {last} 轮：无文字" if language == "zh" else f"Turns {first} to {last}: no text"
+    return (
+        f"第 {first} 至 {last} 轮：无文字"
+        if language == "zh"
+        else f"Turns {first} to {last}: no text"
+    )

@@ -15,7 +15,9 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 # Look-alikes of Latin letters that NFKC leaves alone. Only letters a reader cannot tell apart.
-_CYRILLIC = dict(zip("АВЕКМНОРСТУХЅІЈԚԜҮЗаеорсухѕіјԛԝһԁ", "ABEKMHOPCTYXSIJQWY3aeopcyxsijqwhd", strict=True))
+_CYRILLIC = dict(
+    zip("АВЕКМНОРСТУХЅІЈԚԜҮЗаеорсухѕіјԛԝһԁ", "ABEKMHOPCTYXSIJQWY3aeopcyxsijqwhd", strict=True)
+)
 _GREEK = dict(zip("ΑΒΕΖΗΙΚΜΝΟΡΤΥΧοαιρνυκ", "ABEZHIKMNOPTYXoaipvuk", strict=True))
 _LATIN = dict(zip("ıɑɡɩℓᴏꜱ∣ǀ▁", "iagilos||_", strict=True))
 _LOOKALIKES = {**_CYRILLIC, **_GREEK, **_LATIN}

@@ -40,6 +40,7 @@ _WHAT = (
 )
 
 _GAP = r"[^。！？!?;；\n]"
+_NEAR = r"[^。！？!?;；,\n]"
 _VERB_ZH = (
     r"(?P<spare>(?:不要|請勿|请勿|切勿|不能|不可|不得|不[应應])\s*)?"
     r"(?:忽\s*略|忽\s*[视視]|[无無]\s*[视視]|忘\s*[记記掉]|不\s*要?\s*理\s*[会會]|不\s*[必要]\s*遵守"
@@ -94,7 +95,7 @@ MARKER_RULES = {
         r"|function_(?:calls?|results?)|invoke)\s*/?>"
     ),
     "role_line": (
-        r"(?im)^[ ]{0,3}[>#*_~ ]{0,8}(?P<cut>[(\[*_]{0,3}[ ]?"
+        r"(?im)^[ ]{0,3}(?:[>#*_~]+[ ]?){0,4}(?P<cut>[(\[*_]{0,3}[ ]?"
         rf"(?P<keep>{_ROLE}|user|human|ai|{_ROLE_ZH}|{_SPEAKER_ZH})[ \t]?[)\]*_]{{0,3}}[ \t]{{0,4}}:)"
     ),
     "role_capitals": (
@@ -115,9 +116,7 @@ MARKER_RULES = {
 }
 
 ORDER_RULES = {
-    "override_en": (
-        rf"(?i){_NOT}{_VERB}{_FILL}{_SEP}{_WHICH}\b{_FILL}{_SEP}{_WHAT}"
-    ),
+    "override_en": (rf"(?i){_NOT}{_VERB}{_FILL}{_SEP}{_WHICH}\b{_FILL}{_SEP}{_WHAT}"),
     "override_all_en": (
         rf"(?i){_NOT}{_VERB}{_SEP}(?:everything|anything|all)"
         rf"(?:{_SEP}(?:of|that|which|was|is|said|written|stated|the|text|you|have|had|were|been)){{0,5}}?"
@@ -132,7 +131,7 @@ ORDER_RULES = {
         r"(?:istrator)?|in\s+(?:developer|debug|god|admin|dan|sudo)\s+mode)\b"
     ),
     "override_zh": (
-        rf"(?i){_VERB_ZH}\s*{_GAP}{{0,12}}?(?:{_WHICH_ZH}\s*){{1,4}}{_GAP}{{0,10}}?\s*{_WHAT_ZH}"
+        rf"(?i){_VERB_ZH}\s*{_GAP}{{0,12}}?(?:{_WHICH_ZH}\s*){{1,4}}{_NEAR}{{0,10}}?\s*{_WHAT_ZH}"
         r"(?P<spare_after>音|框|[弹彈]?窗|[灯燈]|[铃鈴])?"
     ),
     "override_content_zh": (

