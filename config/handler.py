@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import tempfile
-from collections.abc import AsyncIterator, Awaitable, Callable, MutableMapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, MutableMapping
 from contextlib import aclosing, suppress
 from typing import Any, Final
 
@@ -149,7 +149,9 @@ def _problem(status: int, code: str, detail: str) -> HttpResponse:
 
 
 def _start(response: HttpResponseBase) -> Message:
-    headers = [(name.lower().encode("ascii"), value.encode("latin1")) for name, value in response.items()]
+    headers = [
+        (name.lower().encode("ascii"), value.encode("latin1")) for name, value in response.items()
+    ]
     headers += [
         (b"set-cookie", morsel.OutputString().encode("ascii"))
         for morsel in response.cookies.values()
@@ -176,20 +178,19 @@ async def _stream(response: StreamingHttpResponse, send: Send) -> None:
     await send({"type": "http.response.body", "body": b"", "more_body": False})
 
 
-async def _chunks(response: StreamingHttpResponse) -> AsyncIterator[bytes]:
+async def _chunks(response: StreamingHttpResponse) -> AsyncGenerator[bytes, None]:
+    content: Any = response.streaming_content
     if response.is_async:
-        async with aclosing(aiter(response.streaming_content)) as parts:
+        async with aclosing(content) as parts:
             async for part in parts:
                 yield part
         return
-    parts = iter(response.streaming_content)
-    while (part := await in_database_thread(lambda: next(parts, None))) is not None:
-        yield part
+    rest = iter(content)
+    while (piece := await in_database_thread(lambda: next(rest, None))) is not None:
+        yield piece
 
 
-async def _stream_until_gone(
-    response: StreamingHttpResponse, receive: Receive, send: Send
-) -> None:
+async def _stream_until_gone(response: StreamingHttpResponse, receive: Receive, send: Send) -> None:
     """Send a stream and stop it, generators closed, as soon as the client is gone."""
     sending = asyncio.ensure_future(_stream(response, send))
     leaving = asyncio.ensure_future(_gone(receive))

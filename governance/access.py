@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from django.contrib.auth.models import Group, User
+from django.db.models import Model
 from guardian.core import ObjectPermissionChecker
 from guardian.shortcuts import assign_perm
 
@@ -76,7 +77,7 @@ def tenant_permissions(*, account: User, tenant_id: str) -> frozenset[str]:
     return _object_permissions(account, Tenant(id=tenant_id))
 
 
-def _object_permissions(account: User, target: object) -> frozenset[str]:
+def _object_permissions(account: User, target: Model) -> frozenset[str]:
     checker = ObjectPermissionChecker(account)
     granted = [*checker.get_user_perms(target), *checker.get_group_perms(target)]
     return frozenset(granted)
@@ -96,7 +97,7 @@ def may_use_tenant(*, account: User, tenant_id: str) -> frozenset[str] | None:
     return granted if Permission.USE in granted else None
 
 
-def require_agent(*, principal: Principal, agent: object, agent_id: str) -> None:
+def require_agent(*, principal: Principal, agent: Model, agent_id: str) -> None:
     """Let pass a principal that may run this agent. Cost: no query for tenant-wide grants.
 
     Raises:
@@ -134,9 +135,7 @@ def staff_tenants(*, account: User, permission: Permission) -> tuple[str, ...]:
     if not (account.is_active and account.is_staff):
         return ()
     by_user = TenantUserGrant.objects.filter(user=account, permission__codename=permission)
-    by_group = TenantGroupGrant.objects.filter(
-        group__user=account, permission__codename=permission
-    )
+    by_group = TenantGroupGrant.objects.filter(group__user=account, permission__codename=permission)
     found = {*by_user.values_list("content_object_id", flat=True)}
     found.update(by_group.values_list("content_object_id", flat=True))
     return tuple(sorted(found))
@@ -150,7 +149,7 @@ def staff_scope(*, account: User, permission: Permission = Permission.VIEW) -> S
     return Scope(tenant_ids=tenant_ids, principal_id=f"staff:{account.pk}")
 
 
-def grant_to_account(*, account: User, target: object, permissions: frozenset[str]) -> None:
+def grant_to_account(*, account: User, target: Model, permissions: frozenset[str]) -> None:
     """Grant codenames on one root to one account; granting again changes nothing."""
     for codename in sorted(permissions):
         assign_perm(codename, account, target)

@@ -214,11 +214,11 @@ def _service_account(key: ApiKey) -> User:
         wide.add(Permission.ACT_FOR)
     tenant = Tenant(id=key.tenant_id)
     access.grant_to_account(account=account, target=tenant, permissions=frozenset(wide))
-    if key.agent_id is not None:
+    if key.agent is not None:
         access.grant_to_account(
             account=account, target=key.agent, permissions=frozenset({"run_this_agent"})
         )
-    if key.end_user_id is not None:
+    if key.end_user is not None:
         access.grant_to_account(
             account=account, target=key.end_user, permissions=frozenset({"act_for_user"})
         )

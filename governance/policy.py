@@ -48,4 +48,3 @@ def change_policy(*, scope: Scope, changes: Mapping[str, object], now: datetime)
             detail={"names": sorted(changes)},
         )
     return effective(row.overrides)
-

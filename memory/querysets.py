@@ -69,7 +69,7 @@ class ScopedQuerySet(models.QuerySet[M]):
         return self._decided()
 
     def _decided(self) -> Self:
-        rows = self._chain()
+        rows: Self = self._chain()  # type: ignore[attr-defined]
         rows._is_decided = True
         return rows
 
@@ -85,9 +85,9 @@ class ScopedQuerySet(models.QuerySet[M]):
         return clone
 
     def _fetch_all(self) -> None:
-        if self._result_cache is None:  # type: ignore[has-type]
+        if self._result_cache is None:
             self._refuse_undecided()
-        super()._fetch_all()  # type: ignore[misc]
+        super()._fetch_all()
 
     def iterator(self, chunk_size: int | None = None) -> Iterator[Any]:
         """As Django's, once decided."""
@@ -140,16 +140,15 @@ class ScopedQuerySet(models.QuerySet[M]):
     def resolve_expression(self, *args: Any, **kwargs: Any) -> Any:
         """As Django's (this queryset as a subquery), once decided."""
         self._refuse_undecided()
-        return super().resolve_expression(*args, **kwargs)  # type: ignore[misc]
+        return super().resolve_expression(*args, **kwargs)
 
     def __or__(self, other: models.QuerySet[M]) -> Self:
         self._refuse_undecided()
-        return super().__or__(other)  # type: ignore[return-value]
+        return super().__or__(other)
 
     def __and__(self, other: models.QuerySet[M]) -> Self:
         self._refuse_undecided()
-        return super().__and__(other)  # type: ignore[return-value]
-
+        return super().__and__(other)
 
 
 class ScopedManager(models.Manager[M]):

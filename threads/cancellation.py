@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Final
 from weakref import WeakKeyDictionary
 
@@ -57,7 +58,7 @@ async def _look_after(here: _Watch) -> None:
         await asyncio.sleep(POLL_SECONDS)
         wanted = {run_id: tenant_id for run_id, (tenant_id, _) in here.driven.items()}
         try:
-            ended = await in_database_thread(lambda wanted=wanted: _ended(wanted))
+            ended = await in_database_thread(partial(_ended, wanted))
         except DatabaseError:
             _log.warning("cancel watch could not reach the database")
             continue

@@ -171,7 +171,7 @@ def thread_section(
     if recent:
         limit = min(policy.count("recent_tokens"), max(cap - estimate(render([], 1)), 0))
         turns[-recent:] = _cut_recent(scope, wording, shown[-recent:], turns[-recent:], limit)
-    text, shown = _fit(render, view, shown, turns, recent, cap)
+    text, shown = _fit(render, view, shown, turns, cap)
     awaiting = view.heads[: len(view.heads) - len(shown)]
     if not text:
         return ThreadSection(text="", tokens=0, wanted=wanted, items=0, shown=(), awaiting=awaiting)
@@ -206,7 +206,6 @@ def _fit(
     view: ThreadView,
     shown: list[TurnHead],
     turns: list[HistoryTurn],
-    recent: int,
     cap: int,
 ) -> tuple[str, list[TurnHead]]:
     """Render, leaving out the oldest turns until the text is within `cap`."""
@@ -263,9 +262,7 @@ def _cut_text(text: str, most: int, mark: str) -> str:
     return truncate_middle(text, max_tokens=max(most, 1), mark=mark)
 
 
-def _marks(
-    scope: Scope, wording: Wording, heads: Sequence[TurnHead]
-) -> dict[str, tuple[str, str]]:
+def _marks(scope: Scope, wording: Wording, heads: Sequence[TurnHead]) -> dict[str, tuple[str, str]]:
     """Return, per run, what stands where its question and its answer were cut. Cost: one query."""
     rows = (
         Message.objects.in_scope(scope)

@@ -80,7 +80,7 @@ def import_conversations(
     agent: Agent,
     lines: Iterable[str],
     now: datetime,
-    on_progress: Callable[[ImportReport], None] = lambda report: None,
+    on_progress: Callable[[ImportReport], None] | None = None,
 ) -> ImportReport:
     """Import a file's lines in order and return what became of them.
 
@@ -103,12 +103,14 @@ def import_conversations(
         is_new_turn = line.role == MessageRole.USER or not pending.lines
         if is_new_turn and pending.turns_begun - pending.turns_written >= _FLUSH_TURNS:
             _flush(scope, agent, pending, report, now)
-            on_progress(report)
+            if on_progress:
+                on_progress(report)
         pending.turns_begun += is_new_turn
         pending.lines.append(line)
     for pending in waiting.values():
         _flush(scope, agent, pending, report, now)
-        on_progress(report)
+        if on_progress:
+            on_progress(report)
     report.threads = len(waiting)
     _audit(scope, agent, report, now)
     return report
@@ -137,8 +139,8 @@ def parse_line(raw: str) -> _Line:
 
 
 def _checked(data: dict[str, str]) -> _Line:
-    for name in data:
-        _check_text(name, data[name])
+    for name, value in data.items():
+        _check_text(name, value)
     role = data.get("role", MessageRole.USER)
     if role not in MessageRole.values:
         raise BadLineError(f"role is one of: {', '.join(MessageRole.values)}")

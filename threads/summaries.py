@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from decimal import Decimal
 from time import monotonic
 from typing import Final
 
@@ -176,9 +177,7 @@ def _language(reading: _Reading) -> Language:
     return "zh" if dominant_language(said) == "zh" else "en"
 
 
-def _store(
-    scope: Scope, claim: jobs.Claim, reading: _Reading, written: WrittenSummary
-) -> bool:
+def _store(scope: Scope, claim: jobs.Claim, reading: _Reading, written: WrittenSummary) -> bool:
     """Store the summary and move the cursor, if it stands where it was read; book every call.
 
     Returns:
@@ -238,5 +237,5 @@ def _book(
         )
 
 
-def _cost(provider: Provider, call: SummaryCall, now: datetime) -> object:
+def _cost(provider: Provider, call: SummaryCall, now: datetime) -> Decimal:
     return price(provider=provider, model=call.model, usage=call.usage, now=now).usd

@@ -94,7 +94,10 @@ def databases(*, app: str, maint: str, owner: str | None) -> dict[str, Any]:
         if url:
             found[alias] = dj_database_url.parse(url, conn_max_age=600, conn_health_checks=True)
             found[alias]["ENGINE"] = "django.db.backends.postgresql"
-            found[alias]["OPTIONS"] = {"connect_timeout": 5, "application_name": f"credence-{alias}"}
+            found[alias]["OPTIONS"] = {
+                "connect_timeout": 5,
+                "application_name": f"credence-{alias}",
+            }
     return found
 
 

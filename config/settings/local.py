@@ -9,8 +9,8 @@ import os
 
 from django.core.exceptions import ImproperlyConfigured
 
-from config.settings.base import *
 from config.settings import env
+from config.settings.base import *
 from config.settings.base import CREDENCE_VAR, database_roles, databases
 
 _instance = env.json_file(CREDENCE_VAR / "instance.json")

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 
-from config.settings.base import *
 from config.settings import env
+from config.settings.base import *
 from config.settings.base import database_roles, databases
 
 DEBUG = False

@@ -54,9 +54,10 @@ def _key_lookup(apps, schema_editor):
         f'GRANT SELECT ON governance_apikey TO "{roles.lookup}"',
         "CREATE POLICY credence_lookup ON governance_apikey FOR SELECT"
         f' TO "{roles.lookup}" USING (true)',
-        f'ALTER FUNCTION credence_key_by_prefix(text) OWNER TO "{roles.lookup}"',
         "REVOKE ALL ON FUNCTION credence_key_by_prefix(text) FROM PUBLIC",
         f'GRANT EXECUTE ON FUNCTION credence_key_by_prefix(text) TO "{roles.app}"',
+        # Last: once it is another role's, the migrating role's REVOKE and GRANT only warn.
+        f'ALTER FUNCTION credence_key_by_prefix(text) OWNER TO "{roles.lookup}"',
     ):
         schema_editor.execute(statement)
 

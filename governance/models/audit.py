@@ -15,6 +15,7 @@ class AuditEntry(TenantModel):
     `target_id` is no foreign key on purpose: auditing never blocks deleting.
     """
 
+    is_append_only = True
     kept = frozenset("id tenant at actor action target_kind target_id detail".split())
 
     id = id_field("aud")

@@ -10,6 +10,9 @@ _VARIABLE = re.compile(r"[$%{<*]|\.\.\.|x{4,}$|\[secret", re.IGNORECASE)
 _UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
 _HEX = re.compile(r"[0-9a-f]+", re.IGNORECASE)
 _CODE = re.compile(r"[A-Za-z_]\w*(\.\w+)+[\[(]|[a-z_]{3,}\(|[a-z_]+(\.[a-z_]+)+$")
+# Names out of words and numbers: "order_2026_items_v2", "report-final-3.xlsx".
+_WORDS = re.compile(r"(?:[A-Za-z][a-z]*|v?\d{1,8})(?:[_\-./](?:[A-Za-z][a-z]*|v?\d{1,8}))+")
+_RANGE = re.compile(r"\d{1,3}[-~]\d{1,3}")
 _HEX_DIGEST_LENGTHS = {40, 64}
 _LEAST_DISTINCT = 8
 
@@ -38,13 +41,13 @@ def is_key_value(value: str) -> bool:
     if _UUID.fullmatch(value) or _CODE.match(value):
         return False
     is_digest = len(value) in _HEX_DIGEST_LENGTHS and _HEX.fullmatch(value)
-    return not is_digest and len(set(value)) >= _LEAST_DISTINCT
+    return not (is_digest or _WORDS.fullmatch(value)) and len(set(value)) >= _LEAST_DISTINCT
 
 
 def is_password(value: str) -> bool:
     """Say whether what follows the word password is one, and not a word of the sentence."""
     word = value.rstrip(".,;:!?)")
-    if not is_no_variable(value) or _CODE.match(value):
+    if not is_no_variable(value) or _CODE.match(value) or _RANGE.fullmatch(value):
         return False
     if has_digit(word) or not word.isalnum():
         return len(word) >= 4 and any(letter.isalnum() for letter in word)
