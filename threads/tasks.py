@@ -1,0 +1,186 @@
+"""What the worker does when a bell rings: serve one lane, or tick the control queue.
+
+A bell carries no work. It says "look", and whoever looks takes what the book has due; so the same
+bell twice, late or in reverse order does nothing the second time.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+from django.db import connection
+from django.utils import timezone
+
+from memory import lanes
+from memory.conf import job_timeout_seconds
+from memory.errors import CredenceError
+from memory.jobs.bell import ring
+from memory.jobs.book import WORKER, claim, complete, due_jobs, fail, worker_scope
+from memory.jobs.deadline import job_deadline
+from memory.jobs.records import Claim, LeaseLostError
+from memory.processes import this_process
+from memory.rls import scoped_transaction
+from memory.scope import Scope
+from threads.sweep import sweep
+
+logger = logging.getLogger("credence.worker")
+_BATCH = 20
+# A lane is leased for one job and this much more, and shows life between jobs.
+_LEASE_MARGIN_SECONDS = 15
+
+
+class Handler(Protocol):
+    """The work of one kind of job.
+
+    It checks `hold` in every transaction it writes in, and may be run again after any crash.
+    """
+
+    def __call__(self, *, scope: Scope, claim: Claim) -> None:
+        """Do the work of `claim`; an exception gives the job back for another attempt."""
+
+
+class UnknownJobKindError(CredenceError):
+    """This version of the worker has no handler for the job's kind."""
+
+    code = "unknown_job_kind"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DrainReport:
+    """How many claimed jobs ended how.
+
+    Attributes:
+        lost: Jobs that somebody else claimed before they ended here.
+    """
+
+    done: int = 0
+    failed: int = 0
+    lost: int = 0
+
+
+HANDLERS: dict[str, Handler] = {}
+
+
+def drain(lane: int) -> None:
+    """Serve a memory lane; the queue's entry point, so no exception leaves it.
+
+    The queue would store an exception's text, which may quote what a person wrote.
+    """
+    try:
+        work_lane(lane=lane, handlers=HANDLERS)
+    except Exception as error:  # noqa: BLE001 - see above
+        logger.error("drain_failed", extra={"lane": lane, "code": _code_of(error)})  # noqa: TRY400
+        _replace_broken_connection()
+
+
+def control_tick() -> None:
+    """Show the control queue's life and sweep; the queue's entry point, so no exception leaves."""
+    try:
+        lanes.beat(name=lanes.CONTROL)
+        sweep(now=timezone.now())
+    except Exception as error:  # noqa: BLE001 - as in drain
+        logger.error("control_tick_failed", extra={"code": _code_of(error)})  # noqa: TRY400
+        _replace_broken_connection()
+
+
+def work_lane(*, lane: int, handlers: Mapping[str, Handler]) -> DrainReport:
+    """Take the lane, work on what is due, give it back; do nothing if another process serves it.
+
+    Ends after half a job's timeout (plus the job then running) and rings again for the rest, so
+    that one bell never comes near the queue's own timeout.
+    """
+    name = lanes.lane_name(lane)
+    seconds = job_timeout_seconds() + _LEASE_MARGIN_SECONDS
+    lease = lanes.take(name=name, holder=this_process(), seconds=seconds)
+    if lease is None:
+        return DrainReport()
+    try:
+        report = _work(lane=lane, lease=lease, seconds=seconds, handlers=handlers)
+    finally:
+        lanes.release(lease=lease)
+    # Also for a bell that another process answered in vain while this one still held the lane.
+    if due_jobs(lane=lane, most=1):
+        ring(lane)
+    return report
+
+
+def _work(
+    *, lane: int, lease: lanes.LaneLease, seconds: float, handlers: Mapping[str, Handler]
+) -> DrainReport:
+    until = time.monotonic() + job_timeout_seconds() / 2
+    counts = {"done": 0, "failed": 0, "lost": 0}
+    claimed = True
+    while claimed and time.monotonic() < until:
+        claimed = False
+        for job_id, tenant_id in due_jobs(lane=lane, most=_BATCH):
+            lanes.renew(lease=lease, seconds=seconds)
+            mine = claim(job_id=job_id, tenant_id=tenant_id)
+            if mine is None:
+                continue
+            claimed = True
+            counts[_run(mine, handlers=handlers)] += 1
+            if time.monotonic() >= until:
+                break
+    return DrainReport(**counts)
+
+
+def _run(mine: Claim, *, handlers: Mapping[str, Handler]) -> str:
+    """Work on one claimed job and write down how it ended: done, failed or lost."""
+    started = time.monotonic()
+    error_code = _attempt(mine, handlers=handlers)
+    scope = worker_scope(mine.tenant_id)
+    outcome = "done" if error_code is None else "failed"
+    try:
+        with scoped_transaction(scope):
+            if error_code is None:
+                complete(scope=scope, claim=mine, now=timezone.now())
+            else:
+                fail(scope=scope, claim=mine, error_code=error_code, now=timezone.now())
+    except LeaseLostError as error:
+        outcome, error_code = "lost", error.code
+    level = logging.INFO if outcome == "done" else logging.WARNING
+    facts = {
+        "job_id": mine.job_id,
+        "tenant_id": mine.tenant_id,
+        "status": outcome,
+        "code": error_code or "",
+        "ms": round((time.monotonic() - started) * 1000),
+    }
+    logger.log(level, "job_ended", extra=facts)
+    return outcome
+
+
+def _attempt(mine: Claim, *, handlers: Mapping[str, Handler]) -> str | None:
+    """Run the handler and return the code of what went wrong, if anything did."""
+    scope = Scope(
+        tenant_ids=(mine.tenant_id,),
+        principal_id=WORKER,
+        user_id=mine.end_user_id,
+        thread_id=mine.thread_id,
+    )
+    try:
+        with job_deadline(seconds=job_timeout_seconds()):
+            handlers.get(mine.kind, _refuse)(scope=scope, claim=mine)
+    except Exception as error:  # noqa: BLE001 - one bad job must not stop the lane
+        # A connection that broke under the handler is replaced before the failure is written.
+        _replace_broken_connection()
+        return _code_of(error)
+    return None
+
+
+def _refuse(*, scope: Scope, claim: Claim) -> None:  # noqa: ARG001 - a Handler
+    raise UnknownJobKindError
+
+
+def _replace_broken_connection() -> None:
+    """Drop the connection if it broke; the next statement opens another."""
+    if not connection.in_atomic_block:
+        connection.close_if_unusable_or_obsolete()
+
+
+def _code_of(error: Exception) -> str:
+    return error.code if isinstance(error, CredenceError) else CredenceError.code
