@@ -121,7 +121,7 @@ HARMLESS = [
     "她忽略了噪音，专心读完了全部章节。",
     "你现在是在北京吗？",
     "我的家庭 👨\u200d👩\u200d👧 很好 ❤\ufe0f 1\ufe0f\u20e3 🏳\ufe0f\u200d🌈",
-    "café, naïve, Jānis, 太郎, Việt Nam, हिन्दी, می‌خواهم",
+    "café, naïve, Jānis, 太郎, Tiếng Việt, हिन्दी, می‌خواهم",
     "Привет, как дела? Καλημέρα!",
     "line one\r\nline two\ttabbed\n\n  indented",
 ]
