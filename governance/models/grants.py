@@ -27,6 +27,9 @@ class _Allowed(models.Model):
     class Meta:
         abstract = True
 
+    def __str__(self) -> str:
+        return str(self.pk)
+
     def save(self, *args: Any, **kwargs: Any) -> None:
         """Store the grant.
 
