@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from django.contrib.auth.models import Group, User
+from django.db import connection
 from django.db.models import Model
 from guardian.core import ObjectPermissionChecker
 from guardian.shortcuts import assign_perm
@@ -20,6 +21,20 @@ from memory.errors import CredenceError, NotFoundError
 from memory.models import EndUser, Tenant, TenantStatus
 from memory.rls import scoped_transaction
 from memory.scope import Scope
+
+
+_STANDING = """
+    SELECT (SELECT is_active FROM auth_user WHERE id = %(account)s),
+        (SELECT status FROM memory_tenant WHERE id = %(tenant)s),
+        ARRAY(
+            SELECT codename FROM auth_permission WHERE id IN (
+                SELECT permission_id FROM governance_tenantusergrant
+                WHERE content_object_id = %(tenant)s AND user_id = %(account)s
+                UNION
+                SELECT permission_id FROM governance_tenantgroupgrant
+                WHERE content_object_id = %(tenant)s AND group_id IN (
+                    SELECT group_id FROM auth_user_groups WHERE user_id = %(account)s)))
+"""
 
 
 class ForbiddenError(CredenceError):
@@ -83,18 +98,19 @@ def _object_permissions(account: User, target: Model) -> frozenset[str]:
     return frozenset(granted)
 
 
-def may_use_tenant(*, account: User, tenant_id: str) -> frozenset[str] | None:
-    """Return the account's permissions if it may act in this live tenant, else None.
+def may_use_tenant(*, account_id: int, tenant_id: str) -> frozenset[str] | None:
+    """Return an account's permissions if it may act in this live tenant, else None.
 
-    Cost: four statements in one short transaction.
+    On every request's way, so guardian's direct tables are read in one statement instead of its
+    checker's two and the two around it; a test holds both answers equal. Cost: one statement in a
+    short transaction.
     """
-    scope = Scope(tenant_ids=(tenant_id,), principal_id=f"account:{account.pk}")
-    with scoped_transaction(scope):
-        tenant = Tenant.objects.in_scope(scope).filter(status=TenantStatus.ACTIVE)
-        if not tenant.exists():
-            return None
-        granted = tenant_permissions(account=account, tenant_id=tenant_id)
-    return granted if Permission.USE in granted else None
+    scope = Scope(tenant_ids=(tenant_id,), principal_id=f"account:{account_id}")
+    with scoped_transaction(scope), connection.cursor() as cursor:
+        cursor.execute(_STANDING, {"account": account_id, "tenant": tenant_id})
+        is_active, status, granted = cursor.fetchone() or (False, None, ())
+    may_act = is_active and status == TenantStatus.ACTIVE and Permission.USE in granted
+    return frozenset(granted) if may_act else None
 
 
 def require_agent(*, principal: Principal, agent: Model, agent_id: str) -> None:

@@ -101,7 +101,7 @@ def parse(raw: str) -> tuple[str, str] | None:
 
 
 def authenticate(*, raw: str, now: datetime) -> Principal:
-    """Return the principal behind a key. Cost: about six statements.
+    """Return the principal behind a key. Cost: five statements.
 
     Raises:
         UnauthenticatedError: For every reason the same, so that nothing can be learned from it.
@@ -110,18 +110,18 @@ def authenticate(*, raw: str, now: datetime) -> Principal:
     stored = _find(parsed[0]) if parsed else None
     if parsed is None or stored is None or not _is_valid(stored, parsed[1], now):
         raise UnauthenticatedError
-    account = User.objects.filter(pk=stored.principal_id, is_active=True).first()
-    granted = account and access.may_use_tenant(account=account, tenant_id=stored.tenant_id)
-    if not account or granted is None:
+    account_id = stored.principal_id
+    granted = access.may_use_tenant(account_id=account_id, tenant_id=stored.tenant_id)
+    if granted is None:
         raise UnauthenticatedError
     principal = Principal(
         id=stored.id,
-        account_id=account.pk,
+        account_id=account_id,
         tenant_id=stored.tenant_id,
         key_scopes=frozenset(stored.scopes),
         agent_id=stored.agent_id,
         end_user_id=stored.end_user_id,
-        permissions=frozenset(granted or ()),
+        permissions=granted,
     )
     _touch(stored, principal, now)
     return principal
