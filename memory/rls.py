@@ -20,6 +20,7 @@ from django.db.migrations.operations.base import Operation
 from django.db.migrations.state import ProjectState
 
 from memory.conf import database_roles
+from memory.errors import ScopeError
 from memory.models.base import Walls
 from memory.scope import Scope
 
@@ -71,10 +72,16 @@ def open_scope(*, using: str = DEFAULT_DB_ALIAS) -> Scope | None:
 
 
 def narrow_open_scope(scope: Scope, *, using: str = DEFAULT_DB_ALIAS) -> None:
-    """Narrow the open scoped transaction to `scope` until it ends. Cost: one statement.
+    """Turn the open scoped transaction to `scope` until it ends. Cost: one statement.
 
     For the edge, which learns user and thread only after reading them under the tenant's scope.
+
+    Raises:
+        ScopeError: No scoped transaction is open, or `scope` has a tenant that it has not.
     """
+    opened = open_scope(using=using)
+    if opened is None or not set(scope.tenant_ids) <= set(opened.tenant_ids):
+        raise ScopeError
     _apply(connections[using], scope)
 
 
@@ -88,26 +95,36 @@ def maintenance_transaction() -> Iterator[str]:
         yield MAINT_ALIAS
 
 
-def policy_sql(*, table: str, walls: Walls) -> list[str]:
-    """Return the statements that put one table behind row-level security.
+def policy_rule(walls: Walls) -> str:
+    """Return the condition a row must meet for role `app`, to be read and to be written.
 
     The user clause lets a scope without a user see the whole tenant; the session clause has no such
-    way out. Cost of a policy: a comparison a row, an index condition where the planner can.
+    way out. Bracketed as the server prints it back, so that `memory.checks` can compare. Cost: a
+    comparison a row, an index condition where the planner can.
     """
-    roles = database_roles()
-    clauses = [f"{walls.tenant} = ANY ({_TENANTS})"]
+    clauses = [f"({walls.tenant} = ANY ({_TENANTS}))"]
     if walls.user:
-        clauses.append(f"({_USER} IS NULL OR {walls.user} = {_USER})")
+        clauses.append(f"(({_USER} IS NULL) OR ({walls.user} = {_USER}))")
     if walls.session:
-        clauses.append(f"{walls.session} = {_SESSION}")
-    rule = " AND ".join(clauses)
+        clauses.append(f"({walls.session} = {_SESSION})")
+    return clauses[0] if len(clauses) == 1 else "(" + " AND ".join(clauses) + ")"
+
+
+def policy_sql(*, table: str, walls: Walls) -> list[str]:
+    """Return the statements that put one table behind row-level security."""
+    roles = database_roles()
+    rule = policy_rule(walls)
     return [
         f'ALTER TABLE "{table}" ENABLE ROW LEVEL SECURITY',
         f'ALTER TABLE "{table}" FORCE ROW LEVEL SECURITY',
-        f'CREATE POLICY credence_app ON "{table}" TO "{roles.app}"'
-        f" USING ({rule}) WITH CHECK ({rule})",
-        f'CREATE POLICY credence_maint ON "{table}" TO "{roles.maint}"'
-        " USING (true) WITH CHECK (true)",
+        (
+            f'CREATE POLICY credence_app ON "{table}" TO "{roles.app}"'
+            f" USING ({rule}) WITH CHECK ({rule})"
+        ),
+        (
+            f'CREATE POLICY credence_maint ON "{table}" TO "{roles.maint}"'
+            " USING (true) WITH CHECK (true)"
+        ),
         f'GRANT SELECT, INSERT, UPDATE, DELETE ON "{table}" TO "{roles.app}", "{roles.maint}"',
     ]
 
@@ -126,14 +143,13 @@ def composite_keys(model: type[models.Model]) -> list[tuple[str, str, str, str]]
     """Return (constraint, column, other table, other column) for references to tenant tables."""
     found = []
     for field in model._meta.local_fields:
-        target = field.remote_field.model if field.remote_field else None
+        target: Any = field.related_model
         if target is None or isinstance(target, str) or field.name == "tenant":
             continue
         if any(other.name == "tenant" for other in target._meta.local_fields):
-            column = field.column
-            name = f"{model._meta.model_name}_{column}_same_tenant"
-            found.append((name, column, target._meta.db_table, target._meta.pk.column))
-    return found
+            name = f"{model._meta.model_name}_{field.column}_same_tenant"
+            found.append((name, field.column, target._meta.db_table, target._meta.pk.column))
+    return [(name, str(column), table, str(other)) for name, column, table, other in found]
 
 
 def composite_key_sql(model: type[models.Model]) -> list[str]:

@@ -30,10 +30,11 @@ def _due_jobs(apps, schema_editor):
     for statement in (
         f'GRANT SELECT ON memory_job TO "{roles.lookup}"',
         f'CREATE POLICY credence_lookup ON memory_job FOR SELECT TO "{roles.lookup}" USING (true)',
-        f'ALTER FUNCTION credence_due_jobs(integer, integer, integer) OWNER TO "{roles.lookup}"',
         "REVOKE ALL ON FUNCTION credence_due_jobs(integer, integer, integer) FROM PUBLIC",
         "GRANT EXECUTE ON FUNCTION credence_due_jobs(integer, integer, integer)"
         f' TO "{roles.app}", "{roles.maint}"',
+        # Last: once it is another role's, the migrating role's REVOKE and GRANT only warn.
+        f'ALTER FUNCTION credence_due_jobs(integer, integer, integer) OWNER TO "{roles.lookup}"',
     ):
         schema_editor.execute(statement)
 

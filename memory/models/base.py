@@ -44,6 +44,8 @@ class TenantModel(models.Model):
     walls: ClassVar[Walls] = Walls()
     personal: ClassVar[frozenset[str]] = frozenset()
     kept: ClassVar[frozenset[str]] = frozenset()
+    # Rows are never changed; memory.checks sees that the database holds it.
+    is_append_only: ClassVar[bool] = False
 
     tenant = models.ForeignKey(
         "memory.Tenant", on_delete=models.CASCADE, related_name="+", db_index=False
