@@ -14,6 +14,7 @@ from typing import Final
 from memory.boundary import Wording, compose_request, wrap_section
 from memory.ledger import Dropped, SectionRow
 from memory.providers.base import ChatMessage
+from memory.sanitize import sanitize
 from memory.tokens import count_messages, estimate, truncate_middle
 
 _HEADINGS: Final = {
@@ -23,6 +24,7 @@ _HEADINGS: Final = {
     ("reference", "en"): "Reference material",
 }
 _LEAST_PIECE_TOKENS: Final = 24
+_CUT: Final = " … "
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,42 +69,65 @@ def pack_handed(
     """
     lines = [_line(item, wording) for item in items]
     costs = [estimate(line) for line in lines]
-    left = cap - _boundary_cost(name, wording, tag)
-    kept: list[str] = []
-    shown: list[tuple[HandedItem, int]] = []
-    dropped: list[Dropped] = []
-    for item, line, cost in zip(items, lines, costs, strict=True):
-        text = line
-        if cost > left and item.kind == "material" and left >= _LEAST_PIECE_TOKENS and not dropped:
-            text = truncate_middle(line, max_tokens=left, mark=" … ")
-        if not text or estimate(text) > left:
-            dropped.append(Dropped(kind=item.kind, id=item.id, tokens=cost, reason="section_cap"))
-            continue
-        left -= estimate(text) + 1
-        kept.append(text)
-        shown.append((item, estimate(text)))
-    text = _wrap(name, wording, tag, "\n".join(kept)) if kept else ""
+    kept, dropped = _fill(items, lines, costs, cap - _boundary_cost(name, wording, tag))
+    text = _wrap(name, wording, tag, [line for _, line in kept])
+    while kept and estimate(text) > cap:  # cleaned together, lines can cost more than one by one
+        item, line = kept.pop()
+        gone = Dropped(kind=item.kind, id=item.id, tokens=estimate(line), reason="section_cap")
+        dropped.append(gone)
+        text = _wrap(name, wording, tag, [line for _, line in kept])
     return PackedSection(
         text=text,
-        shown=tuple(shown),
+        shown=tuple((item, estimate(line)) for item, line in kept),
         row=SectionRow(
             name=name,
             cap=cap,
             wanted=sum(costs) + (_boundary_cost(name, wording, tag) if items else 0),
-            granted=estimate(text) if text else 0,
+            granted=estimate(text),
             items=len(kept),
             dropped=tuple(dropped),
         ),
     )
 
 
-def _wrap(name: str, wording: Wording, tag: str, body: str) -> str:
+def _fill(
+    items: Sequence[HandedItem], lines: Sequence[str], costs: Sequence[int], room: int
+) -> tuple[list[tuple[HandedItem, str]], list[Dropped]]:
+    """Choose the lines that fit into `room` tokens, cleaned, and name the items that do not."""
+    kept: list[tuple[HandedItem, str]] = []
+    dropped: list[Dropped] = []
+    for item, line, cost in zip(items, lines, costs, strict=True):
+        may_cut = item.kind == "material" and not dropped and room >= _LEAST_PIECE_TOKENS
+        piece = _piece(line, room, cost, may_cut=may_cut)
+        if not piece:
+            dropped.append(Dropped(kind=item.kind, id=item.id, tokens=cost, reason="section_cap"))
+            continue
+        room -= estimate(piece) + 1
+        kept.append((item, piece))
+    return kept, dropped
+
+
+def _piece(line: str, room: int, cost: int, *, may_cut: bool) -> str:
+    """Return a line as it goes in, cut first and then cleaned; empty if it has no place."""
+    if cost > room:
+        if not may_cut:
+            return ""
+        line = truncate_middle(line, max_tokens=room, mark=_CUT)
+    piece = sanitize(line).text
+    if estimate(piece) <= room:
+        return piece
+    return truncate_middle(piece, max_tokens=room, mark=_CUT) if may_cut else ""
+
+
+def _wrap(name: str, wording: Wording, tag: str, lines: Sequence[str]) -> str:
+    if not lines:
+        return ""
     heading = _HEADINGS[name, wording.language]
-    return wrap_section(wording=wording, tag=tag, section=heading, body=body)
+    return wrap_section(wording=wording, tag=tag, section=heading, body="\n".join(lines))
 
 
 def _boundary_cost(name: str, wording: Wording, tag: str) -> int:
-    return estimate(_wrap(name, wording, tag, "")) + 2
+    return estimate(_wrap(name, wording, tag, [""])) + 2
 
 
 def _line(item: HandedItem, wording: Wording) -> str:

@@ -5,12 +5,12 @@ Property (DESIGN 6): every finished turn is in the summary, verbatim, or named a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Final
 
-from django.db.models import Sum
+from django.db.models import Count, Sum
 
 from governance.policy_rules import Policy
 from memory.boundary import HistoryTurn, Wording, wrap_history
@@ -18,11 +18,10 @@ from memory.ledger import Dropped
 from memory.scope import Scope
 from memory.tokens import estimate, truncate_middle
 from threads.models import Message, Run, RunStatus, ThreadSummary
+from threads.turn_cutting import LEAST_TURN_TOKENS, TURN_OVERHEAD_TOKENS, CutMarks, fit_turns
 
 _SHOWN: Final = (RunStatus.SUCCEEDED, RunStatus.FAILED)
 _MOST_HEADS: Final = 400
-_TURN_OVERHEAD_TOKENS: Final = 8
-_LEAST_TURN_TOKENS: Final = 40
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,6 +47,7 @@ class ThreadView:
     upto_seq: int
     heads: tuple[TurnHead, ...]
     older_uncovered: int = 0
+    older_tokens: int = 0
 
     @property
     def uncovered_messages(self) -> int:
@@ -56,13 +56,20 @@ class ThreadView:
 
     @property
     def uncovered_tokens(self) -> int:
-        """What the listed uncovered turns would cost verbatim."""
-        return sum(head.tokens for head in self.heads)
+        """What the uncovered turns would cost verbatim."""
+        return sum(head.tokens for head in self.heads) + self.older_tokens
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ThreadSection:
-    """The thread section of one prompt; `text` is empty where there is nothing to show."""
+    """The thread section of one prompt; `text` is empty where there is nothing to show.
+
+    Attributes:
+        shown: The turns in it, oldest first; the last ones may be cut in the middle.
+        awaiting: The listed uncovered turns that are not in it.
+        summary: The summary as shown, cut if there was no room for all of it.
+        left_out: The ledger's rows of everything that is not in it, or not whole.
+    """
 
     text: str
     tokens: int
@@ -70,13 +77,12 @@ class ThreadSection:
     items: int
     shown: tuple[TurnHead, ...]
     awaiting: tuple[TurnHead, ...]
+    summary: str = ""
+    left_out: tuple[Dropped, ...] = ()
 
     def dropped(self) -> tuple[Dropped, ...]:
-        """The ledger's rows of the turns that wait for their summary."""
-        return tuple(
-            Dropped(kind="turn", id=head.run_id, tokens=head.tokens, reason="awaiting_summary")
-            for head in self.awaiting
-        )
+        """The ledger's rows of the turns that wait for their summary, and of a summary cut."""
+        return self.left_out
 
 
 EMPTY_VIEW: Final = ThreadView(summary="", upto_seq=0, heads=())
@@ -84,11 +90,11 @@ EMPTY_VIEW: Final = ThreadView(summary="", upto_seq=0, heads=())
 
 def turn_tokens(*, input_text: str, output_text: str) -> int:
     """Estimate what one turn costs in a prompt; stored with the run, so that choosing is cheap."""
-    return estimate(input_text) + estimate(output_text) + _TURN_OVERHEAD_TOKENS
+    return estimate(input_text) + estimate(output_text) + TURN_OVERHEAD_TOKENS
 
 
 def read_view(*, scope: Scope, thread_id: str, is_oldest_first: bool = False) -> ThreadView:
-    """Return a thread's past; `scope` must name the thread's session. Cost: two queries.
+    """Return a thread's past; `scope` must name the thread's session. Cost: two queries, three for a long backlog.
 
     Of a backlog over 400 turns only the newest are listed, or with `is_oldest_first` the oldest;
     `older_uncovered` counts those that are not.
@@ -102,8 +108,14 @@ def read_view(*, scope: Scope, thread_id: str, is_oldest_first: bool = False) ->
     )
     columns = ("id", "seq", "turn_tokens", "message_count", "created_at", "external_id")
     newest = list(uncovered.values_list(*columns)[: _MOST_HEADS + 1])
-    older = uncovered.count() - _MOST_HEADS if len(newest) > _MOST_HEADS else 0
-    listed = newest[:_MOST_HEADS] if is_oldest_first else newest[:_MOST_HEADS][::-1]
+    listed = newest[:_MOST_HEADS]
+    older, older_tokens = 0, 0
+    if len(newest) > _MOST_HEADS:
+        totals = uncovered.aggregate(turns=Count("id"), tokens=Sum("turn_tokens"))
+        older = max(totals["turns"] - _MOST_HEADS, 0)
+        older_tokens = max((totals["tokens"] or 0) - sum(row[2] for row in listed), 0)
+    if not is_oldest_first:
+        listed.reverse()
     heads = [
         TurnHead(
             run_id=run_id,
@@ -120,6 +132,7 @@ def read_view(*, scope: Scope, thread_id: str, is_oldest_first: bool = False) ->
         upto_seq=upto,
         heads=tuple(heads),
         older_uncovered=older,
+        older_tokens=older_tokens,
     )
 
 
@@ -128,7 +141,7 @@ def verbatim_room(*, policy: Policy) -> int:
     boundary = 120
     return max(
         policy.count("thread_tokens") - policy.count("summary_tokens") - boundary,
-        _LEAST_TURN_TOKENS,
+        LEAST_TURN_TOKENS,
     )
 
 
@@ -139,15 +152,27 @@ def needs_roll(*, policy: Policy, uncovered_messages: int, uncovered_tokens: int
 
 
 def load_turns(*, scope: Scope, heads: Sequence[TurnHead]) -> list[HistoryTurn]:
-    """Return the texts of turns, in the order of `heads`. Cost: one query."""
+    """Return the texts of turns, in the order of `heads`, without what failed ones put out.
+
+    A turn erased since `heads` were read is missing. Cost: one query.
+    """
+    return [turn for _, turn in _loaded(scope, heads)]
+
+
+def _loaded(scope: Scope, heads: Sequence[TurnHead]) -> list[tuple[TurnHead, HistoryTurn]]:
+    """Return the turns that are still there, each with its head."""
+    if not heads:
+        return []
     rows = Run.objects.in_scope(scope).filter(pk__in=[head.run_id for head in heads])
     texts = {
         run_id: HistoryTurn(
-            user_text=question, assistant_text=answer, is_failed=status == RunStatus.FAILED
+            user_text=question,
+            assistant_text="" if status == RunStatus.FAILED else answer,
+            is_failed=status == RunStatus.FAILED,
         )
         for run_id, question, answer, status in rows.values_list("id", "input", "output", "status")
     }
-    return [texts[head.run_id] for head in heads if head.run_id in texts]
+    return [(head, texts[head.run_id]) for head in heads if head.run_id in texts]
 
 
 def thread_section(
@@ -158,128 +183,161 @@ def thread_section(
     The newest turns are verbatim, the last few cut in the middle if need be; what does not fit is
     named as awaiting. Cost: one query, a second one where a turn must be cut.
     """
-    wanted = estimate(view.summary) + view.uncovered_tokens
+    draft = _Draft(scope=scope, view=view, wording=wording, tag=tag, policy=policy, cap=cap)
+    draft.write()
+    tokens = estimate(draft.text)
+    is_shown = bool(draft.text)
+    shown = tuple(head for head, _ in draft.turns) if is_shown else ()
+    summary = draft.summary if is_shown else ""
+    names = {head.run_id for head in shown}
+    awaiting = tuple(head for head in view.heads if head.run_id not in names)
+    return ThreadSection(
+        text=draft.text,
+        tokens=tokens,
+        wanted=max(estimate(view.summary) + view.uncovered_tokens, tokens),
+        items=len(shown) + bool(summary),
+        shown=shown,
+        awaiting=awaiting,
+        summary=summary,
+        left_out=_left_out(scope, view, summary, awaiting),
+    )
 
-    def render(turns: Sequence[HistoryTurn], awaiting: int) -> str:
+
+def _left_out(
+    scope: Scope, view: ThreadView, summary: str, awaiting: Sequence[TurnHead]
+) -> tuple[Dropped, ...]:
+    """Name what the prompt lacks; turns too many to list are one row with their numbers."""
+    rows = []
+    if summary != view.summary:
+        tokens = max(estimate(view.summary) - estimate(summary), 0)
+        name = scope.thread_id or ""
+        rows.append(Dropped(kind="summary", id=name, tokens=tokens, reason="section_cap"))
+    if view.older_uncovered:
+        numbers = f"{view.upto_seq + 1}-{view.heads[0].seq - 1}"
+        tokens = view.older_tokens
+        rows.append(Dropped(kind="turns", id=numbers, tokens=tokens, reason="awaiting_summary"))
+    rows += [
+        Dropped(kind="turn", id=head.run_id, tokens=head.tokens, reason="awaiting_summary")
+        for head in awaiting
+    ]
+    return tuple(rows)
+
+
+@dataclass(kw_only=True)
+class _Draft:
+    """A thread section being written; `text` is within `cap` once `write` has returned."""
+
+    scope: Scope
+    view: ThreadView
+    wording: Wording
+    tag: str
+    policy: Policy
+    cap: int
+    text: str = ""
+    summary: str = ""
+    turns: list[tuple[TurnHead, HistoryTurn]] = field(default_factory=list)
+
+    def write(self) -> None:
+        """Choose, cut and render."""
+        view, policy = self.view, self.policy
+        if not (view.summary or view.heads):
+            return
+        room = self.cap - estimate(self._rendered(waiting=1))
+        self.summary = self._summary_within(room)
+        left = room - estimate(self.summary)
+        self.turns = _loaded(self.scope, _chosen(view, policy, left))
+        recent = min(policy.count("recent_turns"), len(self.turns))
+        limit = min(policy.count("recent_tokens"), max(left, 0))
+        self._cut_recent(recent, limit)
+        self.text = self._rendered()
+        while (over := estimate(self.text) - self.cap) > 0:
+            if not (self.turns or self.summary):
+                self.text = ""
+                return
+            recent, limit = self._shrink(recent, limit, over)
+            self.text = self._rendered()
+
+    def _rendered(self, *, waiting: int | None = None) -> str:
+        if waiting is None:
+            waiting = len(self.view.heads) - len(self.turns) + self.view.older_uncovered
         return wrap_history(
-            wording=wording, tag=tag, summary=view.summary, turns=turns, awaiting_count=awaiting
+            wording=self.wording,
+            tag=self.tag,
+            summary=self.summary,
+            turns=[turn for _, turn in self.turns],
+            awaiting_count=waiting,
         )
 
-    shown = _chosen(view, policy, cap - estimate(render([], 1)))
-    turns = load_turns(scope=scope, heads=shown)
-    recent = min(policy.count("recent_turns"), len(shown))
-    if recent:
-        limit = min(policy.count("recent_tokens"), max(cap - estimate(render([], 1)), 0))
-        turns[-recent:] = _cut_recent(scope, wording, shown[-recent:], turns[-recent:], limit)
-    text, shown = _fit(render, view, shown, turns, cap)
-    awaiting = view.heads[: len(view.heads) - len(shown)]
-    if not text:
-        return ThreadSection(text="", tokens=0, wanted=wanted, items=0, shown=(), awaiting=awaiting)
-    return ThreadSection(
-        text=text,
-        tokens=estimate(text),
-        wanted=max(wanted, estimate(text)),
-        items=len(shown) + bool(view.summary),
-        shown=tuple(shown),
-        awaiting=awaiting,
-    )
+    def _summary_within(self, room: int) -> str:
+        """Return the summary, cut to its cap and so that the last turns have at least half."""
+        most = min(self.policy.count("summary_tokens"), room)
+        if self.view.heads:
+            most = min(most, max(room // 2, room - self.policy.count("recent_tokens")))
+        if most < LEAST_TURN_TOKENS:
+            return ""
+        return truncate_middle(self.view.summary, max_tokens=most, mark="\n…\n")
+
+    def _cut_recent(self, recent: int, limit: int) -> None:
+        if not recent:
+            return
+        heads = [head for head, _ in self.turns[-recent:]]
+        cut = fit_turns(
+            turns=[turn for _, turn in self.turns[-recent:]],
+            wording=self.wording,
+            limit=limit,
+            read_marks=lambda: _marks(self.scope, self.wording, heads),
+        )
+        self.turns[-recent:] = list(zip(heads, cut, strict=True))
+
+    def _shrink(self, recent: int, limit: int, over: int) -> tuple[int, int]:
+        """Take away the least of it: an older turn, then some of the last ones, then whatever."""
+        if len(self.turns) > recent:
+            del self.turns[0]
+        elif recent and limit > recent * LEAST_TURN_TOKENS:
+            limit = max(limit - over - 2, recent * LEAST_TURN_TOKENS)
+            self._cut_recent(recent, limit)
+        elif recent:
+            del self.turns[0]
+            recent -= 1
+        else:
+            self.summary = ""
+        return recent, limit
 
 
 def _chosen(view: ThreadView, policy: Policy, room: int) -> list[TurnHead]:
     """Pick the newest turns that fit; the last few are in whatever they cost, they can be cut."""
     recent = policy.count("recent_turns")
-    kept: list[TurnHead] = []
-    used = 0
-    for place, head in enumerate(reversed(view.heads)):
-        is_recent = place < recent
-        cost = min(head.tokens, policy.count("recent_tokens")) if is_recent else head.tokens
-        if not is_recent and used + cost > room:
+    kept = list(reversed(view.heads))[:recent]
+    used = min(sum(head.tokens for head in kept), policy.count("recent_tokens"))
+    for head in reversed(view.heads[: len(view.heads) - len(kept)]):
+        if used + head.tokens > room:
             break
-        used += cost
+        used += head.tokens
         kept.append(head)
     kept.reverse()
     return kept
 
 
-def _fit(
-    render: Callable[[Sequence[HistoryTurn], int], str],
-    view: ThreadView,
-    shown: list[TurnHead],
-    turns: list[HistoryTurn],
-    cap: int,
-) -> tuple[str, list[TurnHead]]:
-    """Render, leaving out the oldest turns until the text is within `cap`."""
-    while True:
-        waiting = len(view.heads) - len(shown) + view.older_uncovered
-        text = render(turns, waiting)
-        if estimate(text) <= cap:
-            return text, shown
-        if not turns:
-            return "", []
-        shown, turns = shown[1:], turns[1:]
-
-
-def _cut_recent(
-    scope: Scope,
-    wording: Wording,
-    heads: Sequence[TurnHead],
-    turns: Sequence[HistoryTurn],
-    limit: int,
-) -> list[HistoryTurn]:
-    """Cut the last turns in the middle until together they cost at most `limit` tokens."""
-    costs = [turn_tokens(input_text=t.user_text, output_text=t.assistant_text) for t in turns]
-    if sum(costs) <= limit:
-        return list(turns)
-    marks = _marks(scope, wording, heads)
-    cut: list[HistoryTurn] = []
-    left = limit
-    for place in reversed(range(len(turns))):
-        older_wish = sum(costs[:place])
-        share = max(left - min(older_wish, left // 2), _LEAST_TURN_TOKENS)
-        turn = _cut_turn(turns[place], share, marks.get(heads[place].run_id, ("", "")))
-        left -= turn_tokens(input_text=turn.user_text, output_text=turn.assistant_text)
-        cut.append(turn)
-    cut.reverse()
-    return cut
-
-
-def _cut_turn(turn: HistoryTurn, share: int, marks: tuple[str, str]) -> HistoryTurn:
-    room = max(share - _TURN_OVERHEAD_TOKENS, 2)
-    question, answer = estimate(turn.user_text), estimate(turn.assistant_text)
-    if question + answer <= room:
-        return turn
-    for_answer = min(answer, max(room - question, room // 2))
-    return HistoryTurn(
-        user_text=_cut_text(turn.user_text, room - for_answer, marks[0]),
-        assistant_text=_cut_text(turn.assistant_text, for_answer, marks[1]),
-        is_failed=turn.is_failed,
-    )
-
-
-def _cut_text(text: str, most: int, mark: str) -> str:
-    if estimate(text) <= most:
-        return text
-    return truncate_middle(text, max_tokens=max(most, 1), mark=mark)
-
-
-def _marks(scope: Scope, wording: Wording, heads: Sequence[TurnHead]) -> dict[str, tuple[str, str]]:
-    """Return, per run, what stands where its question and its answer were cut. Cost: one query."""
+def _marks(scope: Scope, wording: Wording, heads: Sequence[TurnHead]) -> list[CutMarks]:
+    """Return, per turn, what stands where its question and its answer were cut. Cost: one query."""
     rows = (
         Message.objects.in_scope(scope)
         .filter(run_id__in=[head.run_id for head in heads], role__in=("user", "assistant"))
         .order_by("run_id", "position")
         .values_list("run_id", "role", "id")
     )
-    found: dict[str, dict[str, str]] = {}
+    found: dict[tuple[str, str], str] = {}
     for run_id, role, message_id in rows:
-        found.setdefault(run_id, {}).setdefault(role, message_id)
-    return {
-        run_id: (
-            wording.mark_of_cut(message_id=ids.get("user", run_id)),
-            wording.mark_of_cut(message_id=ids.get("assistant", run_id)),
+        # A run's question is its first user message, its answer the last of the assistant's.
+        if role == "assistant" or (run_id, role) not in found:
+            found[run_id, role] = message_id
+    return [
+        CutMarks(
+            question=wording.mark_of_cut(message_id=found.get((run_id, "user"), run_id)),
+            answer=wording.mark_of_cut(message_id=found.get((run_id, "assistant"), run_id)),
         )
-        for run_id, ids in found.items()
-    }
+        for run_id in (head.run_id for head in heads)
+    ]
 
 
 def uncovered_totals(*, scope: Scope, thread_id: str) -> tuple[int, int]:

@@ -250,9 +250,7 @@ def _items(given: PromptInput, parts: _Parts) -> list[dict[str, Any]]:
     return found
 
 
-def _handed_json(
-    given: PromptInput, section: str, item: HandedItem, tokens: int
-) -> dict[str, Any]:
+def _handed_json(given: PromptInput, section: str, item: HandedItem, tokens: int) -> dict[str, Any]:
     source = {"kind": "request", "id": item.source or None, "external_id": None}
     return _item(section, item.kind, item.id, item.kind) | {
         "source": source,
@@ -266,14 +264,14 @@ def _handed_json(
 
 def _thread_items(given: PromptInput, history: ThreadSection) -> list[dict[str, Any]]:
     found = []
-    if given.view.summary and history.text:
+    if history.summary:
         source = {"kind": "thread", "id": given.scope.thread_id, "external_id": None}
         found.append(
             _item("thread", "summary", given.scope.thread_id or "", "derived")
             | {
                 "source": source,
-                "tokens": estimate(given.view.summary),
-                "content": given.view.summary,
+                "tokens": estimate(history.summary),
+                "content": history.summary,
             }
         )
     for head in history.shown:
