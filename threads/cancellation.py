@@ -54,6 +54,13 @@ def forget(*, run_id: str) -> None:
 
 
 async def _look_after(here: _Watch) -> None:
+    try:
+        await _look(here)
+    finally:
+        here.watcher = None  # a finished task would keep its loop alive
+
+
+async def _look(here: _Watch) -> None:
     while here.driven:
         await asyncio.sleep(POLL_SECONDS)
         wanted = {run_id: tenant_id for run_id, (tenant_id, _) in here.driven.items()}

@@ -32,6 +32,7 @@ from threads.models import Agent, Run, RunStatus, Thread, ThreadStatus
 from threads.prompt import Assembled, PromptInput, RunRequest, assemble
 from threads.runs import Answered, Question
 
+
 class ThreadMismatchError(InvalidInputError):
     """This thread_id does not belong to this agent and user."""
 
@@ -109,11 +110,11 @@ def prepare(
             thread = runs.new_thread(
                 scope=scope, agent=agent, end_user=end_user, text=question.text, now=now
             )
+            scope = _into_session(scope, thread)
             view = EMPTY_VIEW
         else:
-            view = _view(scope, thread)
-        scope = scope.narrowed(thread_id=thread.pk)
-        narrow_open_scope(scope)
+            scope = _into_session(scope, thread)
+            view = read_view(scope=scope, thread_id=thread.pk)
         scoped_at = perf_counter()
         built = assemble(
             PromptInput(
@@ -210,10 +211,11 @@ def _is_bootstrap(thread: Thread | None, policy: Policy, now: datetime) -> bool:
     return now - thread.updated_at > timedelta(minutes=policy.count("idle_minutes"))
 
 
-def _view(scope: Scope, thread: Thread) -> ThreadView:
+def _into_session(scope: Scope, thread: Thread) -> Scope:
+    """Narrow the open transaction to one thread and return its scope. Cost: one statement."""
     session = scope.narrowed(thread_id=thread.pk)
     narrow_open_scope(session)
-    return read_view(scope=session, thread_id=thread.pk)
+    return session
 
 
 def _steps(
@@ -267,7 +269,7 @@ def finish_success(*, prepared: PreparedRun, answered: Answered, now: datetime) 
     """Store the answer and the work that follows from it, in one transaction.
 
     Returns:
-        False if the run had been cancelled or swept meanwhile: then nothing is written.
+        False if the run had been cancelled, swept or erased meanwhile: then nothing is written.
     """
     scope = prepared.scope
     with scoped_transaction(scope):

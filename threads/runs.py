@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -32,6 +33,33 @@ from threads.models import (
 from threads.titles import title_of
 
 _UNFINISHED = (RunStatus.QUEUED, RunStatus.RUNNING)
+_ANSWER_COLUMNS = (
+    "status",
+    "output",
+    "model",
+    "input_tokens",
+    "output_tokens",
+    "cost_usd",
+    "is_cost_known",
+    "finished_at",
+    "lease_until",
+    "turn_tokens",
+    "message_count",
+)
+_TAKE_SEQ = """
+    UPDATE threads_thread SET next_seq = next_seq + 1, run_count = run_count + 1,
+        title = CASE WHEN title = '' AND next_seq = 1 THEN %s ELSE title END,
+        updated_at = greatest(updated_at, %s)
+    WHERE tenant_id = %s AND id = %s
+    RETURNING next_seq - 1, title
+"""
+_ADD_STEPS = """
+    UPDATE threads_runtrace SET steps = steps || (
+        SELECT jsonb_agg(jsonb_build_object('seq', jsonb_array_length(steps) + place) || step
+            ORDER BY place)
+        FROM jsonb_array_elements(%s::jsonb) WITH ORDINALITY AS added (step, place))
+    WHERE tenant_id = %s AND run_id = %s
+"""
 
 
 class RunFinishedError(ConflictError):
@@ -61,7 +89,9 @@ class Answered:
     steps: Sequence[Mapping[str, Any]] = ()
 
 
-def new_thread(*, scope: Scope, agent: Agent, end_user: EndUser, text: str, now: datetime) -> Thread:
+def new_thread(
+    *, scope: Scope, agent: Agent, end_user: EndUser, text: str, now: datetime
+) -> Thread:
     """Create the thread of a first question, inside the caller's transaction. Cost: one INSERT."""
     thread = Thread(
         tenant_id=scope.tenant_id,
@@ -75,25 +105,21 @@ def new_thread(*, scope: Scope, agent: Agent, end_user: EndUser, text: str, now:
     return thread
 
 
-def take_seq(*, scope: Scope, thread: Thread, now: datetime) -> int:
+def take_seq(*, scope: Scope, thread: Thread, now: datetime, text: str = "") -> int:
     """Take the thread's next number under its row lock, which lasts to the transaction's end.
 
-    Gapless: the number is given back when the transaction rolls back. An untitled thread gets no
-    title here; see `new_thread`. Cost: one statement.
+    Gapless: the number is given back when the transaction rolls back. A thread that was made
+    without a title gets it here from its first input, `text`. Cost: one statement.
 
     Raises:
         NotFoundError: The thread is gone or out of scope.
     """
     with connection.cursor() as cursor:
-        cursor.execute(
-            "UPDATE threads_thread SET next_seq = next_seq + 1, run_count = run_count + 1,"
-            " updated_at = greatest(updated_at, %s) WHERE tenant_id = %s AND id = %s"
-            " RETURNING next_seq - 1",
-            [now, scope.tenant_id, thread.pk],
-        )
+        cursor.execute(_TAKE_SEQ, [title_of(text), now, scope.tenant_id, thread.pk])
         row = cursor.fetchone()
     if row is None:
         raise NotFoundError
+    thread.title = row[1]
     return int(row[0])
 
 
@@ -116,7 +142,7 @@ def accept(
         thread_id=thread.pk,
         agent_id=thread.agent_id,
         end_user_id=thread.end_user_id,
-        seq=take_seq(scope=scope, thread=thread, now=now),
+        seq=take_seq(scope=scope, thread=thread, now=now, text=question.text),
         status=RunStatus.RUNNING,
         origin=RunOrigin.RUN,
         input=question.text,
@@ -174,9 +200,7 @@ def store_trace(
     ).save(force_insert=True)
 
 
-def end(
-    *, scope: Scope, run_id: str, status: RunStatus, now: datetime, **columns: Any
-) -> bool:
+def end(*, scope: Scope, run_id: str, status: RunStatus, now: datetime, **columns: Any) -> bool:
     """End a run that is still unfinished; False if it has ended already. Cost: one UPDATE.
 
     The one road to every final state but rejection at accept; the database's trigger holds the
@@ -191,14 +215,15 @@ def end(
 
 
 def succeed(*, scope: Scope, run_id: str, answered: Answered, now: datetime) -> Run | None:
-    """Store a model's answer inside the caller's transaction; None if the run has ended already.
+    """Store a model's answer inside the caller's transaction; None if it has ended or is gone.
 
-    The row lock taken by the UPDATE makes "succeeded" and what follows from it one act: whoever
-    cancels or sweeps the run at the same moment comes before all of it or after all of it.
+    The row lock taken first makes "succeeded" and what follows from it one act: whoever cancels or
+    sweeps the run at the same moment comes before all of it or after all of it. Cost: four
+    statements.
     """
     text = strip_secrets(answered.text).text
-    run = Run.objects.in_scope(scope).select_for_update().get(pk=run_id)
-    if run.status in FINAL:
+    run = Run.objects.in_scope(scope).select_for_update().defer("context").filter(pk=run_id).first()
+    if run is None or run.status in FINAL:
         return None
     run.status = RunStatus.SUCCEEDED
     run.output = text
@@ -211,20 +236,19 @@ def succeed(*, scope: Scope, run_id: str, answered: Answered, now: datetime) -> 
     run.lease_until = None
     run.turn_tokens = turn_tokens(input_text=run.input, output_text=text)
     run.message_count += 1
-    run.save()
+    run.save(update_fields=_ANSWER_COLUMNS)
     add_message(run=run, position=1, role=MessageRole.ASSISTANT, content=text, at=now)
     add_steps(scope=scope, run_id=run_id, steps=answered.steps)
     return run
 
 
 def add_steps(*, scope: Scope, run_id: str, steps: Sequence[Mapping[str, Any]]) -> None:
-    """Append steps to a run's trace. Cost: two statements."""
-    trace = RunTrace.objects.in_scope(scope).filter(run_id=run_id).first()
-    if trace is None or not steps:
+    """Append steps to a run's trace, numbered on. Cost: one statement."""
+    if not steps:
         return
-    known = len(trace.steps)
-    trace.steps = trace.steps + [{"seq": known + n, **step} for n, step in enumerate(steps, 1)]
-    trace.save(update_fields=["steps"])
+    with connection.cursor() as cursor:
+        added = json.dumps([dict(step) for step in steps])
+        cursor.execute(_ADD_STEPS, [added, scope.tenant_id, run_id])
 
 
 def read_run(*, scope: Scope, run_id: str) -> Run:
