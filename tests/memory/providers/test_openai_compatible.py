@@ -251,6 +251,16 @@ def test_garbled_answer_is_an_error_case_184(caller: Caller, server: FakeOpenAI,
     assert len(caught.value.detail) < 300
 
 
+@pytest.mark.parametrize("name", ["huge json", "huge stream"])
+def test_huge_body_is_not_read_to_its_end_case_184(
+    caller: Caller, server: FakeOpenAI, name: str
+) -> None:
+    server.script(GARBAGE[name])
+    with pytest.raises(ProviderError, match="too large"):
+        caller.complete()
+    assert server.requests[0].client_left.wait(10)
+
+
 def test_too_much_text_is_an_error(caller: Caller, server: FakeOpenAI) -> None:
     server.script(Answer(deltas=["字" * 300_000] * 3))
     with pytest.raises(ProviderError, match="too long"):

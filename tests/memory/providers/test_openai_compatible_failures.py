@@ -249,6 +249,8 @@ class TestSecrets:
             caller.complete("a very private question")
         everything = " ".join(record.getMessage() for record in caplog.records)
         assert "private question" not in everything
+        for name in ("openai", "httpx2", "httpcore2"):
+            assert not logging.getLogger(f"{name}.any").isEnabledFor(logging.DEBUG)
         assert KEY not in everything
 
     def test_no_traceback_carries_the_request(self, caller: Caller, server: FakeOpenAI) -> None:
