@@ -74,6 +74,7 @@ def spawn(*arguments: str, queue: str | None = None) -> subprocess.Popen[bytes]:
         cwd=_ROOT,
         env=environment,
         stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
         start_new_session=True,
     )
 

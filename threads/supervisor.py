@@ -170,7 +170,7 @@ class Supervisor:
             ring(watch.lane)
         watch.rung_at = now
         watch.unanswered += 1
-        if watch.lane is None and watch.unanswered > 1:
+        if watch.lane is None and watch.unanswered > 1 and not watch.is_starting(now=now):
             self._sweep_here()
 
     def _sweep_here(self) -> None:

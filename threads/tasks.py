@@ -22,9 +22,11 @@ from memory.jobs.bell import ring
 from memory.jobs.book import WORKER, claim, complete, due_jobs, fail, worker_scope
 from memory.jobs.deadline import job_deadline
 from memory.jobs.records import Claim, LeaseLostError
+from memory.models import JobKind
 from memory.processes import this_process
 from memory.rls import scoped_transaction
 from memory.scope import Scope
+from threads.summaries import roll_summary
 from threads.sweep import sweep
 
 logger = logging.getLogger("credence.worker")
@@ -62,7 +64,7 @@ class DrainReport:
     lost: int = 0
 
 
-HANDLERS: dict[str, Handler] = {}
+HANDLERS: dict[str, Handler] = {JobKind.ROLL_SUMMARY: roll_summary}
 
 
 def drain(lane: int) -> None:
