@@ -7,24 +7,34 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
-from django.db import connection
+from django.db import IntegrityError, connection
 
 from governance.policy import policy_for
 from governance.secrets import strip_secrets
 from memory import jobs
-from memory.errors import NotFoundError
+from memory.errors import InvalidInputError, NotFoundError
 from memory.ids import new_id
 from memory.rls import narrow_open_scope, scoped_transaction
 from memory.scope import Scope
 from memory.tokens import estimate
 from threads.history import needs_roll, turn_tokens, uncovered_totals
-from threads.models import Agent, Message, MessageRole, Run, RunOrigin, RunStatus, Thread
+from threads.models import (
+    Agent,
+    Message,
+    MessageRole,
+    Run,
+    RunOrigin,
+    RunStatus,
+    Thread,
+    ThreadStatus,
+)
 from threads.pipeline import ThreadArchivedError, roll_job
-from threads.models import ThreadStatus
 from threads.runs import read_run
 from threads.titles import title_of
 
 _BATCH: Final = 200
+_MOST_NAME_CHARS: Final = 200
+_MOST_ID_CHARS: Final = 255
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,12 +72,24 @@ def record_turn(
 ) -> tuple[Run, bool]:
     """Record one turn and return its run, and whether it is new.
 
-    A repeat with the same `external_id` returns the first run. Cost: about ten statements.
+    A repeat with the same `external_id` returns the first run, also one recorded at the same
+    moment in another thread. Cost: about ten statements.
 
     Raises:
         NotFoundError: There is no such thread in scope.
         ThreadArchivedError: The thread is archived.
+        InvalidInputError: The external_id holds a secret.
     """
+    try:
+        return _record_one(scope, thread_id, turn, now)
+    except IntegrityError:
+        # Another thread's turn took the id between the look and the insert.
+        return _record_one(scope, thread_id, turn, now)
+
+
+def _record_one(
+    scope: Scope, thread_id: str, turn: RecordedTurn, now: datetime
+) -> tuple[Run, bool]:
     with scoped_transaction(scope):
         thread = Thread.objects.in_scope(scope).filter(pk=thread_id).first()
         if thread is None:
@@ -93,7 +115,12 @@ def record_turns(
 
     The thread's row lock is held from here to the transaction's end, so two recorders of the same
     turns make one of each. Cost: about six statements for each 200 turns.
+
+    Raises:
+        InvalidInputError: An external_id holds a secret: it must be stored as it is, so it can not.
     """
+    for turn in turns:
+        _check_external_id(turn)
     session = scope.narrowed(user_id=thread.end_user_id, thread_id=thread.pk)
     narrow_open_scope(session)
     made: list[Run] = []
@@ -104,6 +131,11 @@ def record_turns(
         _roll_if_needed(session, thread, made[-1], now)
     narrow_open_scope(scope)
     return made
+
+
+def _check_external_id(turn: RecordedTurn) -> None:
+    if turn.external_id and strip_secrets(turn.external_id).kinds:
+        raise InvalidInputError("An external_id must not hold a secret.", field="external_id")
 
 
 def _record_batch(
@@ -118,14 +150,10 @@ def _record_batch(
     if not wanted:
         return []
     first_seq = _take_seqs(scope, thread, len(wanted))
-    runs = [
-        _run(thread, turn, origin, first_seq + place, now) for place, turn in enumerate(wanted)
-    ]
+    runs = [_run(thread, turn, origin, first_seq + place, now) for place, turn in enumerate(wanted)]
     Run.objects.bulk_create(runs)
     messages = [
-        message
-        for run, turn in zip(runs, wanted, strict=True)
-        for message in _messages(run, turn)
+        message for run, turn in zip(runs, wanted, strict=True) for message in _messages(run, turn)
     ]
     Message.objects.bulk_create(messages)
     return runs
@@ -214,15 +242,20 @@ def _messages(run: Run, turn: RecordedTurn) -> list[Message]:
                 position=position,
                 role=said.role,
                 content=content,
-                name=said.name,
-                tool_call_id=said.tool_call_id,
-                speaker=said.speaker,
-                external_id=said.external_id,
+                name=_stripped(said.name),
+                tool_call_id=_stripped(said.tool_call_id),
+                speaker=_stripped(said.speaker),
+                external_id=_stripped(said.external_id, most=_MOST_ID_CHARS),
                 token_count=estimate(content),
                 created_at=said.created_at or run.created_at,
             )
         )
     return rows
+
+
+def _stripped(name: str | None, *, most: int = _MOST_NAME_CHARS) -> str | None:
+    """Return a name without secrets, within its column."""
+    return strip_secrets(name).text[:most] if name else name
 
 
 def _touch_thread(scope: Scope, thread: Thread, made: Sequence[Run]) -> None:
