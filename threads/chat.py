@@ -45,12 +45,15 @@ def memory_providers(agent: Agent) -> tuple[Provider, ...]:
     """Return the providers that memory work of this agent may use, in order (DESIGN 11).
 
     The agent's own first; then its fallback, if text may go there: never from a local provider to
-    a cloud, and to another vendor's cloud only with the consent once given.
+    a cloud, and to another vendor's cloud only with the consent once given. One that is switched
+    off is not called.
     """
     own, fallback = agent.provider, agent.memory_fallback_provider
-    if fallback is None or not fallback.is_active or fallback.pk == own.pk:
-        return (own,)
-    return (own, fallback) if may_fall_back(agent, own=own, fallback=fallback) else (own,)
+    allowed = [own]
+    is_other = fallback is not None and fallback.pk != own.pk
+    if fallback is not None and is_other and may_fall_back(agent, own=own, fallback=fallback):
+        allowed.append(fallback)
+    return tuple(provider for provider in allowed if provider.is_active)
 
 
 def may_fall_back(agent: Agent, *, own: Provider, fallback: Provider) -> bool:

@@ -20,7 +20,7 @@ from memory.tokens import estimate, truncate_middle
 from threads.models import Message, Run, RunStatus, ThreadSummary
 from threads.turn_cutting import LEAST_TURN_TOKENS, TURN_OVERHEAD_TOKENS, CutMarks, fit_turns
 
-_SHOWN: Final = (RunStatus.SUCCEEDED, RunStatus.FAILED)
+SHOWN: Final = (RunStatus.SUCCEEDED, RunStatus.FAILED)
 _MOST_HEADS: Final = 400
 
 
@@ -103,7 +103,7 @@ def read_view(*, scope: Scope, thread_id: str, is_oldest_first: bool = False) ->
     upto = row.summary_upto_seq if row else 0
     uncovered = (
         Run.objects.in_scope(scope)
-        .filter(thread_id=thread_id, seq__gt=upto, status__in=_SHOWN)
+        .filter(thread_id=thread_id, seq__gt=upto, status__in=SHOWN)
         .order_by("seq" if is_oldest_first else "-seq")
     )
     columns = ("id", "seq", "turn_tokens", "message_count", "created_at", "external_id")
@@ -348,7 +348,7 @@ def uncovered_totals(*, scope: Scope, thread_id: str) -> tuple[int, int]:
         .filter(
             thread_id=thread_id,
             seq__gt=row.summary_upto_seq if row else 0,
-            status__in=_SHOWN,
+            status__in=SHOWN,
         )
         .aggregate(messages=Sum("message_count"), tokens=Sum("turn_tokens"))
     )

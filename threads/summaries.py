@@ -7,9 +7,8 @@ no run is folded twice or missed, and a crash costs at most one model call.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
-from decimal import Decimal
 from time import monotonic
 from typing import Final
 
@@ -21,14 +20,14 @@ from governance.policy_rules import Policy
 from memory import jobs
 from memory.compression.turns import SummaryTurn
 from memory.language import Language, dominant_language
-from memory.models import MemoryOp
+from memory.models import Job, JobKind, MemoryOp
 from memory.rls import scoped_transaction
 from memory.sanitize import sanitize
 from memory.scope import Scope
 from memory.tokens import estimate
 from threads.chat import memory_providers, price, provider_config
-from threads.history import TurnHead, needs_roll, read_view
-from threads.models import Agent, Provider, Run, RunStatus, Thread, ThreadSummary
+from threads.history import SHOWN, ThreadView, TurnHead, needs_roll, read_view
+from threads.models import Agent, Run, RunStatus, Thread, ThreadSummary
 from threads.summarizer import (
     SummaryCall,
     SummaryTask,
@@ -37,9 +36,14 @@ from threads.summarizer import (
     write_summary,
 )
 
+# A job may work for two minutes: a pass starts in the first, and its calls end before the second.
 _WORK_SECONDS: Final = 60.0
+_ALL_SECONDS: Final = 100.0
 _MOST_SOURCE_TOKENS: Final = 12_000
+_LEAST_SOURCE_TOKENS: Final = 400
 _MOST_TURNS: Final = 60
+_UNFINISHED: Final = (RunStatus.QUEUED, RunStatus.RUNNING)
+_MOST_THROWN_AWAY: Final = 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,26 +56,43 @@ class _Reading:
     covered_turns: int
     previous: str
     turns: tuple[SummaryTurn, ...]
+    run_ids: frozenset[str]
     last_at: datetime
 
 
 def roll_summary(*, scope: Scope, claim: jobs.Claim) -> None:
     """Handle a `roll_summary` job: fold turns in until the thread is within its limits again.
 
-    A backlog is folded in several passes, each committed; what a long one leaves after a minute is
-    taken up by the sweep. Cost: one model call a pass.
+    A backlog is folded in several passes, each committed; what is left after a minute is asked for
+    again, so that other threads have their turn. Cost: one model call a pass.
 
     Raises:
         LeaseLostError: The job was claimed again; that claim goes on instead.
     """
-    until = monotonic() + _WORK_SECONDS
-    while monotonic() < until:
+    started, thrown_away = monotonic(), 0
+    while thrown_away < _MOST_THROWN_AWAY and monotonic() - started < _WORK_SECONDS:
         reading = _read(scope)
         if reading is None:
             return
-        written = _write(reading)
-        if not _store(scope, claim, reading, written):
-            return
+        written = _write(reading, within_seconds=_ALL_SECONDS - (monotonic() - started))
+        _book(scope, claim, reading.agent, written.calls)
+        thrown_away += not _store(scope, claim, reading, written)
+    _ask_again(scope, claim)
+
+
+def _ask_again(scope: Scope, claim: jobs.Claim) -> None:
+    """Ask for another round of this very job, once it is through."""
+    job = jobs.NewJob(
+        kind=JobKind(claim.kind),
+        thread_id=claim.thread_id,
+        run_id=claim.run_id,
+        end_user_id=claim.end_user_id,
+        dedupe_key=claim.dedupe_key,
+        cursor_to=claim.cursor_to,
+    )
+    with scoped_transaction(scope):
+        jobs.hold(scope=scope, claim=claim)
+        jobs.enqueue(scope=scope, job=job, now=timezone.now())
 
 
 def _read(scope: Scope) -> _Reading | None:
@@ -93,11 +114,12 @@ def _read(scope: Scope) -> _Reading | None:
         )
         if not is_due:
             return None
-        heads = _foldable(scope, thread, view.heads, view.older_uncovered, policy)
-        if not heads:
+        most = _most_source_tokens(agent, policy)
+        heads = _foldable(scope, view, policy, most)
+        turns = _turns(scope, heads, most)
+        if not turns:
             return None
         row = ThreadSummary.objects.in_scope(scope).filter(thread_id=thread.pk).first()
-        turns = _turns(scope, heads)
         return _Reading(
             agent=agent,
             policy=policy,
@@ -105,57 +127,74 @@ def _read(scope: Scope) -> _Reading | None:
             covered_turns=row.covered_turns if row else 0,
             previous=view.summary,
             turns=turns,
+            run_ids=frozenset(head.run_id for head in heads),
             last_at=heads[-1].created_at,
         )
 
 
-def _foldable(
-    scope: Scope,
-    thread: Thread,
-    heads: Sequence[TurnHead],
-    beyond: int,
-    policy: Policy,
-) -> list[TurnHead]:
+def _most_source_tokens(agent: Agent, policy: Policy) -> int:
+    """Return how much one pass folds: what leaves a small window room for summary and answer."""
+    room = (agent.context_window - 3 * policy.count("summary_tokens")) // 2
+    return max(min(room, _MOST_SOURCE_TOKENS), _LEAST_SOURCE_TOKENS)
+
+
+def _foldable(scope: Scope, view: ThreadView, policy: Policy, most: int) -> list[TurnHead]:
     """Return the oldest turns one pass may fold: all but the last few, before any unfinished run.
 
-    `beyond` counts finished turns newer than those listed.
+    `view` lists the oldest turns; those beyond are newer. A run that ends between this look and the
+    one at `view` is caught by `_store`.
     """
     unfinished = (
         Run.objects.in_scope(scope)
-        .filter(thread_id=thread.pk, status__in=(RunStatus.QUEUED, RunStatus.RUNNING))
+        .filter(thread_id=scope.thread_id, status__in=_UNFINISHED)
         .aggregate(lowest=Min("seq"))["lowest"]
     )
-    keep = max(policy.count("recent_turns") - beyond, 0)
-    eligible = heads[: len(heads) - keep]
+    keep = max(policy.count("recent_turns") - view.older_uncovered, 0)
+    eligible: Sequence[TurnHead] = view.heads[: max(len(view.heads) - keep, 0)]
     if unfinished is not None:
         eligible = [head for head in eligible if head.seq < unfinished]
     chosen: list[TurnHead] = []
     cost = 0
     for head in eligible[:_MOST_TURNS]:
-        cost += min(head.tokens, _MOST_SOURCE_TOKENS // 2)
-        if chosen and cost > _MOST_SOURCE_TOKENS:
+        cost += min(head.tokens, most // 2)
+        if chosen and cost > most:
             break
         chosen.append(head)
     return chosen
 
 
-def _turns(scope: Scope, heads: Sequence[TurnHead]) -> tuple[SummaryTurn, ...]:
-    """Return the texts of turns, cleaned, each bounded. Cost: one query."""
+def _turns(scope: Scope, heads: Sequence[TurnHead], most: int) -> tuple[SummaryTurn, ...]:
+    """Return the texts of turns, each bounded by its share of `most` and cleaned.
+
+    Empty if one of them is gone since `heads` were read. Cost: one query.
+    """
     rows = Run.objects.in_scope(scope).filter(pk__in=[head.run_id for head in heads])
-    turns = [
+    found = [
         SummaryTurn(
-            seq=run.seq,
-            user_text=sanitize(run.input).text,
-            assistant_text=sanitize(run.output).text,
-            at=run.created_at,
-            is_failed=run.status == RunStatus.FAILED,
+            seq=seq,
+            user_text=question,
+            assistant_text="" if status == RunStatus.FAILED else answer,
+            at=at,
+            is_failed=status == RunStatus.FAILED,
         )
-        for run in rows.order_by("seq")
+        for seq, question, answer, at, status in rows.order_by("seq").values_list(
+            "seq", "input", "output", "created_at", "status"
+        )
     ]
-    return tuple(shortened(turn, _MOST_SOURCE_TOKENS // 4) for turn in turns)
+    if len(found) != len(heads):
+        return ()
+    return tuple(_cleaned(shortened(turn, most // 4)) for turn in found)
 
 
-def _write(reading: _Reading) -> WrittenSummary:
+def _cleaned(turn: SummaryTurn) -> SummaryTurn:
+    return replace(
+        turn,
+        user_text=sanitize(turn.user_text).text,
+        assistant_text=sanitize(turn.assistant_text).text,
+    )
+
+
+def _write(reading: _Reading, *, within_seconds: float) -> WrittenSummary:
     agent = reading.agent
     task = SummaryTask(
         previous=reading.previous,
@@ -164,7 +203,9 @@ def _write(reading: _Reading) -> WrittenSummary:
         max_tokens=reading.policy.count("summary_tokens"),
     )
     configs = [provider_config(provider) for provider in memory_providers(agent)]
-    return write_summary(task=task, configs=configs, model=agent.model)
+    return write_summary(
+        task=task, configs=configs, model=agent.model, within_seconds=within_seconds
+    )
 
 
 def _language(reading: _Reading) -> Language:
@@ -178,16 +219,21 @@ def _language(reading: _Reading) -> Language:
 
 
 def _store(scope: Scope, claim: jobs.Claim, reading: _Reading, written: WrittenSummary) -> bool:
-    """Store the summary and move the cursor, if it stands where it was read; book every call.
+    """Store the summary and move the cursor, if everything stands where it was read.
 
     Returns:
-        False if the cursor had moved: the summary is thrown away, the calls are booked all the same.
+        False if the cursor had moved, or a turn was added to what it covers or erased from it: then
+        the summary is thrown away.
+
+    Raises:
+        LeaseLostError: The job was claimed again, or its thread is gone.
     """
     now = timezone.now()
     with scoped_transaction(scope):
         jobs.hold(scope=scope, claim=claim)
-        _book(scope, claim, reading.agent, written.calls, now)
-        thread = Thread.objects.in_scope(scope).get(pk=scope.thread_id)
+        thread = Thread.objects.in_scope(scope).filter(pk=scope.thread_id).first()
+        if thread is None:
+            raise jobs.LeaseLostError
         ThreadSummary.objects.bulk_create(
             [
                 ThreadSummary(
@@ -197,7 +243,7 @@ def _store(scope: Scope, claim: jobs.Claim, reading: _Reading, written: WrittenS
             ignore_conflicts=True,
         )
         row = ThreadSummary.objects.in_scope(scope).select_for_update().get(thread_id=thread.pk)
-        if row.summary_upto_seq != reading.upto_seq:
+        if row.summary_upto_seq != reading.upto_seq or not _is_as_read(scope, reading):
             return False
         row.rolling_summary = written.text or reading.previous
         row.summary_upto_seq = reading.turns[-1].seq
@@ -211,31 +257,49 @@ def _store(scope: Scope, claim: jobs.Claim, reading: _Reading, written: WrittenS
     return True
 
 
-def _book(
-    scope: Scope,
-    claim: jobs.Claim,
-    agent: Agent,
-    calls: Sequence[SummaryCall],
-    now: datetime,
-) -> None:
-    """Write one memory_ops row for each model call that was made, also for those that failed."""
-    providers = {provider.pk: provider for provider in memory_providers(agent)}
-    for call in calls:
-        MemoryOp.objects.create(
-            tenant_id=scope.tenant_id,
-            end_user_id=scope.user_id,
+def _is_as_read(scope: Scope, reading: _Reading) -> bool:
+    """Say whether the turns up to the new cursor are those that were summarised, all finished.
+
+    Holds their rows against an erasure until this is committed. Cost: one query.
+    """
+    rows = (
+        Run.objects.in_scope(scope)
+        .select_for_update(no_key=True)
+        .filter(
             thread_id=scope.thread_id,
-            agent_id=agent.pk,
-            job_id=claim.job_id,
-            kind=claim.kind,
-            model=call.model,
-            outcome=call.outcome,
-            input_tokens=call.usage.input_tokens,
-            output_tokens=call.usage.output_tokens,
-            cost_usd=_cost(providers[call.provider_id], call, now),
-            at=now,
+            seq__gt=reading.upto_seq,
+            seq__lte=reading.turns[-1].seq,
+            status__in=(*_UNFINISHED, *SHOWN),
         )
+    )
+    return frozenset(rows.values_list("id", flat=True)) == reading.run_ids
 
 
-def _cost(provider: Provider, call: SummaryCall, now: datetime) -> Decimal:
-    return price(provider=provider, model=call.model, usage=call.usage, now=now).usd
+def _book(scope: Scope, claim: jobs.Claim, agent: Agent, calls: Sequence[SummaryCall]) -> None:
+    """Write one memory_ops row for each model call that was made, also for those that failed.
+
+    In a transaction of its own: a call costs, whatever becomes of its answer.
+    """
+    now = timezone.now()
+    providers = {provider.pk: provider for provider in memory_providers(agent)}
+    with scoped_transaction(scope):
+        thread = Thread.objects.in_scope(scope).filter(pk=scope.thread_id).first()
+        job = Job.objects.in_scope(scope).filter(pk=claim.job_id).first()
+        for call in calls:
+            cost = price(
+                provider=providers[call.provider_id], model=call.model, usage=call.usage, now=now
+            )
+            MemoryOp.objects.create(
+                tenant_id=scope.tenant_id,
+                end_user_id=thread.end_user_id if thread else None,
+                thread=thread,
+                agent_id=agent.pk,
+                job=job,
+                kind=claim.kind,
+                model=call.model,
+                outcome=call.outcome,
+                input_tokens=call.usage.input_tokens,
+                output_tokens=call.usage.output_tokens,
+                cost_usd=cost.usd,
+                at=now,
+            )

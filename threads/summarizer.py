@@ -6,8 +6,9 @@ Always converges: the last link picks sentences and needs nobody. Holds no trans
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from time import monotonic
 from typing import Final
 
 from django.utils import timezone
@@ -33,6 +34,9 @@ from memory.sanitize import sanitize
 from memory.tokens import estimate, truncate_end, truncate_middle
 
 CALL_SECONDS: Final = 45.0
+ALL_CALLS_SECONDS: Final = 100.0
+_LEAST_CALL_SECONDS: Final = 5.0
+_LEAST_TEXT_TOKENS: Final = 16
 _SHORTER: Final = 4
 _breaker = CircuitBreaker()
 
@@ -74,7 +78,11 @@ class WrittenSummary:
 
 
 def write_summary(
-    *, task: SummaryTask, configs: Sequence[ProviderConfig], model: str
+    *,
+    task: SummaryTask,
+    configs: Sequence[ProviderConfig],
+    model: str,
+    within_seconds: float = ALL_CALLS_SECONDS,
 ) -> WrittenSummary:
     """Return a summary within `task.max_tokens`. Cost: at most one model call per link and retry.
 
@@ -82,19 +90,19 @@ def write_summary(
         task: What to summarise.
         configs: The providers that may see it, in order (threads.chat.memory_providers).
         model: The model to ask each of them for.
+        within_seconds: What all calls together may take; after it the model-free way is left.
     """
     calls: list[SummaryCall] = []
-    for place, config in enumerate(configs):
-        tries = (task, _shorter(task)) if place == 0 else (task,)
-        for attempt in tries:
-            if _breaker.is_open(provider_id=config.id, now=timezone.now()):
-                break
-            text, call = _ask(config, model, attempt, task)
-            calls.append(call)
-            if call.outcome == "ok":
-                return WrittenSummary(
-                    text=text, method="model", model=call.model, calls=tuple(calls)
-                )
+    until = monotonic() + within_seconds
+    for config, attempt in _attempts(task, configs):
+        seconds = min(CALL_SECONDS, until - monotonic())
+        is_resting = _breaker.is_open(provider_id=config.id, now=timezone.now())
+        if is_resting or seconds < _LEAST_CALL_SECONDS:
+            continue
+        text, call = _ask(config, model, attempt, task, seconds)
+        calls.append(call)
+        if call.outcome == "ok":
+            return WrittenSummary(text=text, method="model", model=call.model, calls=tuple(calls))
     picked = extractive_summary(
         previous=task.previous,
         turns=task.turns,
@@ -105,20 +113,28 @@ def write_summary(
     return WrittenSummary(text=text, method="extractive", model="", calls=tuple(calls))
 
 
+def _attempts(
+    task: SummaryTask, configs: Sequence[ProviderConfig]
+) -> Iterator[tuple[ProviderConfig, SummaryTask]]:
+    """Yield whom to ask for what: the first provider, it again for less, then each other one."""
+    for place, config in enumerate(configs):
+        yield config, task
+        if place == 0:
+            yield config, _shorter(task)
+
+
 def _ask(
-    config: ProviderConfig, model: str, attempt: SummaryTask, task: SummaryTask
+    config: ProviderConfig, model: str, attempt: SummaryTask, task: SummaryTask, seconds: float
 ) -> tuple[str, SummaryCall]:
     """Ask one provider once; returns the cleaned text and how it went."""
     request = _request(model, attempt)
     try:
-        answer = registry.run(_complete(config, request))
+        answer = registry.run(_complete(config, request, seconds))
     except ProviderError as error:
         _breaker.failed(provider_id=config.id, now=timezone.now())
         sent = sum(estimate(message.content) for message in request.messages)
         usage = Usage(input_tokens=sent, output_tokens=0)
-        return "", SummaryCall(
-            provider_id=config.id, model=model, outcome=error.code, usage=usage
-        )
+        return "", SummaryCall(provider_id=config.id, model=model, outcome=error.code, usage=usage)
     _breaker.succeeded(provider_id=config.id)
     text = _clean(answer.text, task.language)
     verdict = check_summary(
@@ -137,9 +153,9 @@ def _ask(
     return truncate_end(text, max_tokens=task.max_tokens), call
 
 
-async def _complete(config: ProviderConfig, request: ChatRequest) -> ChatAnswer:
+async def _complete(config: ProviderConfig, request: ChatRequest, seconds: float) -> ChatAnswer:
     try:
-        async with asyncio.timeout(CALL_SECONDS):
+        async with asyncio.timeout(seconds):
             return await complete(registry.chat_provider(config), request=request)
     except TimeoutError as error:
         raise ProviderTimeoutError from error
@@ -171,13 +187,14 @@ def _usage(answer: ChatAnswer, request: ChatRequest) -> Usage:
 
 
 def _shorter(task: SummaryTask) -> SummaryTask:
-    """Return the task with its long texts cut in the middle, for a model that choked on them."""
-    return SummaryTask(
-        previous=task.previous,
-        turns=tuple(shortened(turn, task.max_tokens // _SHORTER) for turn in task.turns),
-        language=task.language,
-        max_tokens=task.max_tokens,
-    )
+    """Return the task with its long texts cut in the middle, for a model that choked on them.
+
+    A quarter of the summary's size for each text, and a quarter of the source for all of them.
+    """
+    texts = 2 * max(len(task.turns), 1)
+    share = task.source_tokens // _SHORTER // texts
+    most = max(min(task.max_tokens // _SHORTER, share), _LEAST_TEXT_TOKENS)
+    return replace(task, turns=tuple(shortened(turn, most) for turn in task.turns))
 
 
 def shortened(turn: SummaryTurn, most: int) -> SummaryTurn:
