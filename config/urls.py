@@ -2,6 +2,16 @@
 
 from __future__ import annotations
 
-from django.urls import URLPattern, URLResolver
+from django.urls import URLPattern, URLResolver, include, path
 
-urlpatterns: list[URLPattern | URLResolver] = []
+from threads.api.views.service import HealthView, ReadyView
+
+urlpatterns: list[URLPattern | URLResolver] = [
+    path("healthz", HealthView.as_view()),
+    path("readyz", ReadyView.as_view()),
+    path("v1/", include("threads.api.urls")),
+]
+handler400 = "threads.api.errors.bad_request"
+handler403 = "threads.api.errors.forbidden"
+handler404 = "threads.api.errors.not_found"
+handler500 = "threads.api.errors.server_error"

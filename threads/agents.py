@@ -1,0 +1,223 @@
+"""Making, changing and retiring agents."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any, Final, TypedDict
+
+from governance import audit
+from governance.policy import tenant_overrides
+from governance.policy_rules import PolicyValue, validate
+from memory.errors import ConflictError, InvalidInputError, NotFoundError
+from memory.rls import scoped_transaction
+from memory.scope import Scope
+from threads.models import Agent, Locality, Provider, Run, ThreadStrategy
+
+KNOWN_TOOLS: Final = (
+    "memory_search",
+    "memory_grep",
+    "memory_upsert",
+    "view_message",
+    "view_chat_history_summary",
+    "kb_search",
+    "write_artifact",
+)
+STRATEGIES: Final = ("rolling", "lossless")
+MAX_DEFAULT_OUTPUT_TOKENS: Final = 1024
+
+
+class NameTakenError(ConflictError):
+    """That name is in use."""
+
+    code = "name_taken"
+
+
+class AgentInactiveError(ConflictError):
+    """The agent was deactivated; it can not be changed any more."""
+
+    code = "agent_inactive"
+
+
+class UnavailableError(InvalidInputError):
+    """This version of Credence does not have that part yet."""
+
+    code = "unavailable"
+
+
+class UnknownProviderError(InvalidInputError):
+    """There is no such provider."""
+
+    code = "unknown_provider"
+
+
+class FallbackNotAllowedError(InvalidInputError):
+    """The memory fallback must be local, or a cloud provider of the same vendor."""
+
+    code = "fallback_not_allowed"
+
+
+class AgentValues(TypedDict, total=False):
+    """What can be said of an agent; all but the first four have defaults."""
+
+    name: str
+    provider_id: str
+    model: str
+    context_window: int
+    max_output_tokens: int
+    system_prompt: str
+    language: str
+    role: str
+    thread_strategy: str
+    tools: list[str]
+    memory_fallback_provider_id: str | None
+    policy: Mapping[str, Any]
+
+
+def read_agent(*, scope: Scope, agent_id: str) -> Agent:
+    """Return an agent, also a deactivated one. Cost: one query.
+
+    Raises:
+        NotFoundError: There is none in scope.
+    """
+    with scoped_transaction(scope):
+        return _find(scope, agent_id)
+
+
+def create_agent(*, scope: Scope, values: AgentValues, now: datetime) -> Agent:
+    """Make an agent; `max_output_tokens` defaults to 1,024 or a quarter of the window, audited.
+
+    Raises:
+        NameTakenError: An active agent of the tenant has the name.
+        UnknownProviderError: A provider is not in scope.
+        FallbackNotAllowedError: Memory work would go to a vendor it may not go to.
+        UnavailableError: A strategy or tool that this version does not have.
+        InvalidPolicyError: An override is unknown or out of bounds.
+        InvalidInputError: The answer would not fit the window.
+    """
+    with scoped_transaction(scope):
+        agent = Agent(tenant_id=scope.tenant_id, created_at=now)
+        window = values["context_window"]
+        agent.max_output_tokens = min(MAX_DEFAULT_OUTPUT_TOKENS, window // 4)
+        _apply(scope, agent, values, now)
+        agent.save(force_insert=True)
+        _audit(scope, "agent_created", agent, now, sorted(values))
+    return agent
+
+
+def update_agent(*, scope: Scope, agent_id: str, values: AgentValues, now: datetime) -> Agent:
+    """Change an agent; runs on their way keep the settings they began with. Audited.
+
+    Raises:
+        NotFoundError: There is none in scope.
+        AgentInactiveError: It was deactivated.
+        CredenceError: As `create_agent`.
+    """
+    with scoped_transaction(scope):
+        agent = _find(scope, agent_id, is_locked=True)
+        if not agent.is_active:
+            raise AgentInactiveError
+        _apply(scope, agent, values, now)
+        agent.save()
+        _audit(scope, "agent_updated", agent, now, sorted(values))
+    return agent
+
+
+def delete_agent(*, scope: Scope, agent_id: str, now: datetime) -> Agent | None:
+    """Delete an agent without threads and runs, deactivate any other; audited.
+
+    Returns:
+        The deactivated agent, or None where nothing is left of it.
+
+    Raises:
+        NotFoundError: There is none in scope.
+    """
+    with scoped_transaction(scope):
+        agent = _find(scope, agent_id, is_locked=True)
+        if not _is_used(scope, agent):
+            _audit(scope, "agent_deleted", agent, now, [])
+            agent.delete()
+            return None
+        if agent.is_active:
+            agent.is_active, agent.updated_at = False, now
+            agent.save(update_fields=["is_active", "updated_at"])
+            _audit(scope, "agent_deactivated", agent, now, [])
+    return agent
+
+
+def _find(scope: Scope, agent_id: str, *, is_locked: bool = False) -> Agent:
+    rows = Agent.objects.in_scope(scope)
+    agent = (rows.select_for_update() if is_locked else rows).filter(pk=agent_id).first()
+    if agent is None:
+        raise NotFoundError
+    return agent
+
+
+def _is_used(scope: Scope, agent: Agent) -> bool:
+    has_runs = Run.objects.in_scope(scope).filter(agent_id=agent.pk).exists()
+    return has_runs or agent.threads.in_scope(scope).exists()
+
+
+def _apply(scope: Scope, agent: Agent, values: AgentValues, now: datetime) -> None:
+    _check_parts(values)
+    for name, value in values.items():
+        setattr(agent, name, value)
+    agent.updated_at = now
+    _check_name(scope, agent)
+    _check_providers(scope, agent)
+    if not 1 <= agent.max_output_tokens < agent.context_window:
+        raise InvalidInputError(
+            "The answer's tokens must be fewer than the window's.", field="max_output_tokens"
+        )
+    agent.policy = _checked_policy(scope, agent.policy)
+
+
+def _check_parts(values: AgentValues) -> None:
+    """Refuse what is described for later versions, rather than take it and do nothing."""
+    if values.get("thread_strategy", ThreadStrategy.ROLLING) != ThreadStrategy.ROLLING:
+        detail = "This version has the thread strategy rolling only."
+        raise UnavailableError(detail, field="thread_strategy")
+    if values.get("tools"):
+        raise UnavailableError("This version has no tools for agents yet.", field="tools")
+
+
+def _check_name(scope: Scope, agent: Agent) -> None:
+    others = Agent.objects.in_scope(scope).filter(name=agent.name, is_active=True)
+    if others.exclude(pk=agent.pk).exists():
+        raise NameTakenError("An active agent has that name.")
+
+
+def _check_providers(scope: Scope, agent: Agent) -> None:
+    own = _provider(scope, agent.provider_id, field="provider_id")
+    if agent.memory_fallback_provider_id is None:
+        return
+    field = "memory_fallback_provider_id"
+    fallback = _provider(scope, agent.memory_fallback_provider_id, field=field)
+    is_same_cloud = own.locality == Locality.CLOUD and bool(own.vendor)
+    is_same_cloud = is_same_cloud and own.vendor == fallback.vendor
+    if fallback.locality != Locality.LOCAL and not is_same_cloud:
+        raise FallbackNotAllowedError(field=field)
+
+
+def _provider(scope: Scope, provider_id: str, *, field: str) -> Provider:
+    found = Provider.objects.in_scope(scope).filter(pk=provider_id, is_active=True).first()
+    if found is None:
+        raise UnknownProviderError(field=field)
+    return found
+
+
+def _checked_policy(scope: Scope, overrides: Mapping[str, Any]) -> dict[str, PolicyValue]:
+    """Return the overrides, which must hold on top of what the tenant changed."""
+    merged = validate({**tenant_overrides(scope=scope), **overrides})
+    return {name: merged[name] for name in overrides}
+
+
+def _audit(scope: Scope, action: str, agent: Agent, now: datetime, names: list[str]) -> None:
+    audit.record(
+        scope=scope,
+        action=action,
+        target_kind="agent",
+        target_id=agent.pk,
+        now=now,
+        detail={"names": names} if names else None,
+    )

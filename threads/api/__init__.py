@@ -1,0 +1,1 @@
+"""The HTTP API: the only package that knows HTTP and DRF."""

@@ -1,0 +1,285 @@
+"""The edge of a run: its idempotency key, its preparation, and its two renderings, JSON and stream.
+
+The database part happens on a database thread; while the model talks nothing is held.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Final
+
+from django.http import HttpRequest, HttpResponse, StreamingHttpResponse
+from django.http.response import HttpResponseBase
+from django.utils import timezone
+
+from governance import access
+from governance.access import Principal
+from memory.conf import run_lease_seconds, stream_heartbeat_seconds
+from memory.db_threads import in_database_thread
+from memory.errors import CredenceError
+from threads import catalogue, idempotency, pipeline
+from threads.api import sse
+from threads.api.deferred import DeferredResponse
+from threads.api.errors import answer_to
+from threads.api.once import REPLAYED, WAIT_SECONDS, replay, request_hash
+from threads.api.problems import Problem, problem_response
+from threads.api.renderers import to_json
+from threads.api.serializers.runs import RunAnswer
+from threads.driver import RunDriver
+from threads.events import Cancelled, Completed, ContextReady, Delta, Failed, RunEvent, Started
+from threads.idempotency import Claimed, InFlight, Stored
+from threads.models import Run
+from threads.pipeline import PreparedRun
+from threads.prompt import RunRequest
+
+_LEASE_MARGIN_SECONDS: Final = 30
+# Anything else that ends a run lies with the provider or the way to it.
+_FAILURE_STATUS: Final = {"provider_timeout": 504, "internal_error": 500, "secret_unreadable": 500}
+
+
+class RunCancelledError(CredenceError):
+    """The run was cancelled before its answer came."""
+
+    code = "run_cancelled"
+
+    def __init__(self, *, run_id: str) -> None:
+        """Keep the run's id."""
+        self.run_id = run_id
+        super().__init__()
+
+
+@dataclass(kw_only=True)
+class RunCall:
+    """One request for a run; `record_id` is the claimed idempotency record, if there is one."""
+
+    request: HttpRequest
+    principal: Principal
+    agent_id: str
+    asked: RunRequest
+    key: str | None
+    record_id: str | None = None
+
+    def begin(self) -> PreparedRun | HttpResponse | Stored | InFlight:
+        """Claim and prepare; a refusal is an answer, kept for replays. Blocks on the database."""
+        if self.key is not None:
+            found = idempotency.claim(
+                scope=access.tenant_scope(self.principal),
+                key=self.key,
+                request_sha256=request_hash(self.request),
+                now=timezone.now(),
+                lease_seconds=run_lease_seconds() + _LEASE_MARGIN_SECONDS,
+            )
+            if not isinstance(found, Claimed):
+                return found
+            self.record_id = found.record_id
+        try:
+            prepared = pipeline.prepare(
+                principal=self.principal,
+                agent_id=self.agent_id,
+                request=self.asked,
+                now=timezone.now(),
+            )
+        except Exception as error:  # noqa: BLE001 - answered as the views' handler would
+            return self._refused(error)
+        if self.record_id is not None:
+            idempotency.attach_run(
+                scope=prepared.scope, record_id=self.record_id, run_id=prepared.run_id
+            )
+        return prepared
+
+    def _refused(self, error: Exception) -> HttpResponse:
+        response = answer_to(error, request=self.request)
+        if response.status_code >= 500:
+            self.give_back()
+        else:
+            body = response.content.decode()
+            content_type = response.headers["Content-Type"]
+            self._keep(
+                Stored(status_code=response.status_code, content_type=content_type, body=body)
+            )
+        return response
+
+    def keep_run(self, run: Run) -> None:
+        """Keep a succeeded run as the answer of its key."""
+        self._keep(Stored(status_code=200, run_id=run.pk), end_user_id=run.end_user_id)
+
+    def _keep(self, answer: Stored, *, end_user_id: str | None = None) -> None:
+        if self.record_id is not None:
+            scope = access.tenant_scope(self.principal)
+            idempotency.keep(
+                scope=scope, record_id=self.record_id, answer=answer, end_user_id=end_user_id
+            )
+
+    def give_back(self) -> None:
+        """Free the key: what ended badly is not kept, so a retry may succeed."""
+        if self.record_id is not None:
+            scope = access.tenant_scope(self.principal)
+            idempotency.release(scope=scope, record_id=self.record_id)
+
+
+def respond(
+    call: RunCall,
+    *,
+    drive: Callable[[RunCall, PreparedRun], HttpResponseBase],
+    show: Callable[[Run], HttpResponseBase],
+) -> HttpResponseBase:
+    """Answer a call: refused, replayed, waiting for the first one with its key, or driven."""
+    return _resolve(call, drive=drive, show=show) or DeferredResponse(
+        lambda: _wait(call, drive=drive, show=show)
+    )
+
+
+def _resolve(
+    call: RunCall,
+    *,
+    drive: Callable[[RunCall, PreparedRun], HttpResponseBase],
+    show: Callable[[Run], HttpResponseBase],
+) -> HttpResponseBase | None:
+    begun = call.begin()
+    if isinstance(begun, PreparedRun):
+        return drive(call, begun)
+    if isinstance(begun, Stored):
+        if not begun.run_id or begun.body:
+            return replay(begun)
+        response = show(catalogue.read_run(principal=call.principal, run_id=begun.run_id))
+        response[REPLAYED] = "true"
+        return response
+    return None if isinstance(begun, InFlight) else begun
+
+
+async def _wait(
+    call: RunCall,
+    *,
+    drive: Callable[[RunCall, PreparedRun], HttpResponseBase],
+    show: Callable[[Run], HttpResponseBase],
+) -> HttpResponseBase:
+    try:
+        while True:
+            await asyncio.sleep(WAIT_SECONDS)
+            response = await in_database_thread(lambda: _resolve(call, drive=drive, show=show))
+            if isinstance(response, DeferredResponse):
+                return await response.finish()
+            if response is not None:
+                return response
+    except Exception as error:  # noqa: BLE001 - outside the views, so nobody else answers
+        return answer_to(error, request=call.request)
+
+
+def run_json(run: Run) -> dict[str, Any]:
+    """Return a run as the API shows it."""
+    return dict(RunAnswer(run).data)
+
+
+def show_json(run: Run) -> HttpResponse:
+    """Answer with a stored run."""
+    return HttpResponse(to_json(run_json(run)).encode(), content_type="application/json")
+
+
+def drive_json(call: RunCall, prepared: PreparedRun) -> DeferredResponse:
+    """Answer with the run once it has ended; it goes on when the client has left."""
+    return DeferredResponse(lambda: _drained(call, prepared))
+
+
+async def _drained(call: RunCall, prepared: PreparedRun) -> HttpResponse:
+    try:
+        last = await RunDriver(prepared).start().outcome()
+        return await in_database_thread(lambda: _ended(call, prepared, last))
+    except Exception as error:  # noqa: BLE001 - outside the views, so nobody else answers
+        return answer_to(error, request=call.request)
+
+
+def _ended(
+    call: RunCall, prepared: PreparedRun, last: Completed | Failed | Cancelled
+) -> HttpResponse:
+    if isinstance(last, Completed):
+        run = pipeline.read_ended(prepared=prepared)
+        call.keep_run(run)
+        return show_json(run)
+    call.give_back()
+    if isinstance(last, Cancelled):
+        return answer_to(RunCancelledError(run_id=last.run_id), request=call.request)
+    problem = Problem(
+        status=_FAILURE_STATUS.get(last.code, 502),
+        code=last.code,
+        detail=last.detail or "The run failed.",
+        extra={"run_id": last.run_id},
+    )
+    return problem_response(problem, request=call.request)
+
+
+def show_stream(run: Run) -> StreamingHttpResponse:
+    """Answer with the two events that replay a stored run."""
+    started = Started(run_id=run.pk, thread_id=run.thread_id, title=run.thread.title)
+    return _stream_response(_all_at_once(_rendered(started), sse.event("completed", run_json(run))))
+
+
+async def _all_at_once(*events: bytes) -> AsyncIterator[bytes]:
+    for one in events:
+        yield one
+
+
+def drive_stream(call: RunCall, prepared: PreparedRun) -> StreamingHttpResponse:
+    """Answer with the run's events as they happen; a client that leaves cancels it."""
+    return _stream_response(EventStream(call, prepared))
+
+
+def _stream_response(events: Any) -> StreamingHttpResponse:
+    return StreamingHttpResponse(events, content_type=sse.CONTENT_TYPE, headers=sse.HEADERS)
+
+
+class EventStream:
+    """The body of a stream: iterate it on the event loop, `close` it on a database thread."""
+
+    def __init__(self, call: RunCall, prepared: PreparedRun) -> None:
+        """Take an accepted run; nothing starts before the first event is asked for."""
+        self._call = call
+        self._prepared = prepared
+        self._is_begun = False
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        """Drive the run and yield its events as bytes; leaving early cancels it."""
+        self._is_begun = True
+        driver = RunDriver(self._prepared).start()
+        try:
+            silence = stream_heartbeat_seconds()
+            async for happened in sse.or_silence(driver.events(), seconds=silence):
+                if happened is None:
+                    yield sse.KEEP_ALIVE
+                elif isinstance(happened, Completed | Failed | Cancelled):
+                    yield await in_database_thread(partial(self._last, happened))
+                else:
+                    yield _rendered(happened)
+        finally:
+            driver.cancel()
+
+    def _last(self, last: Completed | Failed | Cancelled) -> bytes:
+        if isinstance(last, Completed):
+            run = pipeline.read_ended(prepared=self._prepared)
+            self._call.keep_run(run)
+            return sse.event("completed", run_json(run))
+        self._call.give_back()
+        return _rendered(last)
+
+    def close(self) -> None:
+        """End a run whose client left before the stream began."""
+        if not self._is_begun:
+            self._is_begun = True
+            pipeline.finish_cancelled(prepared=self._prepared, now=timezone.now())
+            self._call.give_back()
+
+
+def _rendered(happened: RunEvent) -> bytes:
+    if isinstance(happened, Started):
+        names = {"run_id": happened.run_id, "thread_id": happened.thread_id}
+        return sse.event("started", {**names, "title": happened.title})
+    if isinstance(happened, ContextReady):
+        return sse.event("context", happened.context)
+    if isinstance(happened, Delta):
+        return sse.event("delta", {"text": happened.text})
+    if isinstance(happened, Failed):
+        told = {"run_id": happened.run_id, "code": happened.code, "detail": happened.detail}
+        return sse.event("failed", told)
+    return sse.event("cancelled", {"run_id": happened.run_id})

@@ -1,0 +1,120 @@
+"""How views describe themselves for the OpenAPI document."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Final, TypedDict, TypeVar, Unpack
+
+from drf_spectacular.extensions import OpenApiAuthenticationExtension
+from drf_spectacular.types import OpenApiTypes
+from drf_spectacular.utils import (
+    OpenApiExample,
+    OpenApiParameter,
+    OpenApiResponse,
+    extend_schema,
+    inline_serializer,
+)
+from rest_framework import serializers
+
+from threads.api.errors import STATUS
+from threads.api.serializers.base import Answer, Nothing, ProblemAnswer
+
+F = TypeVar("F", bound=Callable[..., Any])
+_IDEMPOTENCY: Final = OpenApiParameter(
+    "Idempotency-Key",
+    str,
+    OpenApiParameter.HEADER,
+    description="1 to 255 visible characters: the same request again within 24 hours is answered"
+    " as the first one was, and done once.",
+)
+PAGING_PARAMETERS: Final = (
+    OpenApiParameter("limit", int, description="Rows a page, 1 to 200; 50 if not given."),
+    OpenApiParameter("cursor", str, description="As `next` and `previous` carry it."),
+)
+
+
+class ApiKeyScheme(OpenApiAuthenticationExtension):  # type: ignore[no-untyped-call]
+    """Describes the bearer key."""
+
+    target_class = "threads.api.authentication.ApiKeyAuthentication"
+    name = "apiKey"
+
+    def get_security_definition(self, auto_schema: Any) -> dict[str, str]:
+        """Return the security scheme."""
+        return {"type": "http", "scheme": "bearer", "description": "An API key: `cr_…`."}
+
+
+class Details(TypedDict, total=False):
+    """What else can be said of an operation."""
+
+    description: str
+    problems: Sequence[int]
+    parameters: Sequence[OpenApiParameter]
+    examples: Sequence[OpenApiExample]
+    media_type: str
+    is_paged: bool
+    is_idempotent: bool
+
+
+def operation(
+    operation_id: str,
+    *,
+    tag: str,
+    summary: str,
+    answer: Any = None,
+    body: type[Any] | None = None,
+    status: int = 200,
+    **details: Unpack[Details],
+) -> Callable[[F], F]:
+    """Return a decorator that documents one method of a view, with its problem answers."""
+    is_paged = details.get("is_paged", False)
+    refusals = {401, 403, 404, *details.get("problems", ()), *((400, 415) if body else ())}
+    responses: dict[Any, Any] = {
+        (code, "application/problem+json"): OpenApiResponse(ProblemAnswer, _codes(code))
+        for code in sorted(refusals)
+    }
+    shown = _page_of(answer) if is_paged else answer
+    media_type = details.get("media_type", "application/json")
+    responses[(status, media_type)] = OpenApiResponse(shown, summary)
+    decorate: Callable[[F], F] = extend_schema(
+        operation_id=operation_id,
+        tags=[tag],
+        summary=summary,
+        description=details.get("description", ""),
+        request=None if body is Nothing else body,
+        responses=responses,
+        parameters=[
+            *details.get("parameters", ()),
+            *(PAGING_PARAMETERS if is_paged else ()),
+            *((_IDEMPOTENCY,) if details.get("is_idempotent") else ()),
+        ],
+        examples=list(details.get("examples", ())),
+        filters=False,
+    )
+    return decorate
+
+
+def _codes(status: int) -> str:
+    codes = [code for code, mapped in STATUS.items() if mapped == status]
+    return f"code: {', '.join(codes)}"
+
+
+def _page_of(answer: type[Answer]) -> Any:
+    return inline_serializer(
+        f"PageOf{answer.__name__.removesuffix('Answer')}",
+        {
+            "results": answer(many=True),
+            "next": serializers.CharField(allow_null=True),
+            "previous": serializers.CharField(allow_null=True),
+        },
+    )
+
+
+def parameter(name: str, description: str, *, choices: Sequence[str] = ()) -> OpenApiParameter:
+    """Return the description of a query parameter that is a text."""
+    return OpenApiParameter(name, str, description=description, enum=list(choices) or None)
+
+
+def time_parameter(name: str, description: str) -> OpenApiParameter:
+    """Return the description of a query parameter that is a time."""
+    return OpenApiParameter(name, OpenApiTypes.DATETIME, description=description)

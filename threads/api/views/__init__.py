@@ -1,0 +1,1 @@
+"""One view a path, one domain call a method."""

@@ -1,0 +1,76 @@
+"""Health, readiness, and the API's own description. None needs a key, none shows a tenant."""
+
+from __future__ import annotations
+
+from django.http import HttpResponse
+from django.utils import timezone
+from drf_spectacular.utils import extend_schema
+from drf_spectacular.views import SpectacularJSONAPIView, SpectacularSwaggerView
+from rest_framework.request import Request
+from rest_framework.response import Response
+from rest_framework.views import APIView
+
+from threads import readiness
+from threads.api.problems import FieldError, Problem, problem_response
+from threads.api.requests import django_request
+from threads.api.serializers.service import StateAnswer
+from threads.api.views.base import AnyAccept
+
+
+class OpenView(APIView):
+    """A view for everybody."""
+
+    authentication_classes = ()
+    permission_classes = ()
+    content_negotiation_class = AnyAccept
+    http_method_names = ["get", "head"]
+
+
+class HealthView(OpenView):
+    """GET /healthz."""
+
+    @extend_schema(operation_id="healthz", tags=["Service"], summary="Alive", responses=StateAnswer)
+    def get(self, request: Request) -> Response:
+        """Say that the process answers; asks nobody else."""
+        return Response({"status": "ok"})
+
+
+class ReadyView(OpenView):
+    """GET /readyz."""
+
+    @extend_schema(
+        operation_id="readyz", tags=["Service"], summary="Able to work", responses=StateAnswer
+    )
+    def get(self, request: Request) -> HttpResponse:
+        """Say whether database, migrations and lanes are as they must be."""
+        missing = readiness.missing_parts(now=timezone.now())
+        if not missing:
+            return Response({"status": "ready"})
+        problem = Problem(
+            status=503,
+            code="not_ready",
+            detail=" ".join(part.detail for part in missing),
+            errors=tuple(
+                FieldError(field=part.part, code=part.code, detail=part.detail) for part in missing
+            ),
+        )
+        return problem_response(problem, request=django_request(request))
+
+
+class OpenApiView(SpectacularJSONAPIView):
+    """GET /v1/openapi.json."""
+
+    authentication_classes = ()
+    permission_classes = ()
+    content_negotiation_class = AnyAccept
+    http_method_names = ["get", "head"]
+
+
+class DocsView(SpectacularSwaggerView):
+    """GET /v1/docs: the interactive page, with scripts of this very server."""
+
+    authentication_classes = ()
+    permission_classes = ()
+    content_negotiation_class = AnyAccept
+    http_method_names = ["get", "head"]
+    url_name = "openapi"
