@@ -30,6 +30,7 @@ Send = Callable[[Message], Awaitable[None]]
 
 BODY_SECONDS: Final = 30.0
 SEND_SECONDS: Final = 30.0
+_OF_THE_BODY: Final = frozenset({"content-type", "content-length", "content-language"})
 _SPOOL_BYTES: Final = 1024 * 1024
 _log = logging.getLogger("credence.server")
 
@@ -76,7 +77,7 @@ class PooledHandler(BaseHandler):
     async def _send_deferred(self, deferred: DeferredResponse, send: Send) -> None:
         response = await deferred.finish()
         for name, value in deferred.items():
-            if name.lower() != "content-type":
+            if name.lower() not in _OF_THE_BODY:
                 response[name] = value
         with suppress(ConnectionError, OSError, TimeoutError):
             await _send_whole(response, send)

@@ -6,7 +6,7 @@ import json
 import logging
 from datetime import UTC, datetime
 
-_FIELDS = ("request_id", "run_id", "job_id", "tenant_id", "code", "status", "ms", "lane")
+_FIELDS = ("request_id", "run_id", "job_id", "tenant_id", "code", "status", "status_code", "ms", "lane")
 
 
 class JsonFormatter(logging.Formatter):
@@ -28,6 +28,14 @@ class JsonFormatter(logging.Formatter):
             line["exception"] = record.exc_info[0].__name__
             line["trace"] = _places(record)
         return json.dumps(line, ensure_ascii=False, default=lambda value: type(value).__name__)
+
+
+class NotUnready(logging.Filter):
+    """Drops Django's line about each 503: a probe of /readyz that is not ready is no error."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Say whether to keep the record."""
+        return getattr(record, "status_code", None) != 503
 
 
 def _places(record: logging.LogRecord) -> list[str]:

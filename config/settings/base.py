@@ -180,10 +180,18 @@ LOGGING = {
     "version": 1,
     "disable_existing_loggers": False,
     "formatters": {"line": {"()": "config.logs.JsonFormatter"}},
-    "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "line"}},
+    "filters": {"not_unready": {"()": "config.logs.NotUnready"}},
+    "handlers": {
+        "stderr": {
+            "class": "logging.StreamHandler",
+            "formatter": "line",
+            "filters": ["not_unready"],
+        }
+    },
     "root": {"handlers": ["stderr"], "level": env.text("CREDENCE_LOG_LEVEL", "INFO")},
     "loggers": {
         "django.db.backends": {"level": "ERROR"},
+        "django-q": {"level": "WARNING"},
         "openai": {"level": "ERROR"},
         "httpx": {"level": "ERROR"},
     },
