@@ -69,6 +69,11 @@ class OfflineProvider:
         return text[: max(1, math.floor(len(text) * share))], "length"
 
 
+_SUMMARY_HEADINGS = frozenset(
+    {"已有摘要：", "（无）", "新的对话：", "Summary so far:", "(none)", "New turns:"}
+)
+
+
 def estimated_tokens(text: str) -> int:
     """Estimate tokens: one for a character outside Latin-1, one for four characters within."""
     wide = sum(1 for character in text if ord(character) > 0xFF)
@@ -106,7 +111,9 @@ def _without_own_words(texts: Sequence[str]) -> Iterator[str]:
         yield "\n".join(
             line
             for line in lines
-            if not any(words in line for words in own) and not line.startswith(("- 「", "- “"))
+            if not any(words in line for words in own)
+            and not line.startswith(("- 「", "- “"))
+            and line.strip() not in _SUMMARY_HEADINGS
         )
 
 

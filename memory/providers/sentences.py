@@ -213,7 +213,7 @@ def _sentence(piece: str, date: str | None) -> Sentence | None:
 
 def _kept_date(match: _Match) -> str:
     shown = _DATE.search(match.group())
-    return f"{shown.group()}\n" if shown else "\n"
+    return shown.group() if shown else ""
 
 
 def idf(sentences: Sequence[Sentence]) -> dict[str, float]:
