@@ -1,14 +1,22 @@
-"""The ASGI entry point: `granian --interface asginl config.asgi:application`."""
+"""The ASGI entry point: `granian --interface asginl config.asgi:application`.
+
+Refuses to serve when the database's walls are not as they must be (DESIGN section 3).
+"""
 
 from __future__ import annotations
 
 import os
 
 import django
+from django.db import connections
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "config.settings.local")
 django.setup(set_prefix=False)
 
-from config.handler import PooledHandler  # noqa: E402 - Django must be set up before its handlers
+# Both need Django set up.
+from config.handler import PooledHandler  # noqa: E402
+from memory.checks import refuse_unless_walled  # noqa: E402
 
+refuse_unless_walled()
+connections.close_all()
 application = PooledHandler()

@@ -39,10 +39,12 @@ class Migration(migrations.Migration):
                 ('metadata', models.JSONField(default=dict)),
                 ('key_id', models.CharField(blank=True, default='', max_length=80)),
                 ('is_time_assumed', models.BooleanField(default=False)),
+                ('turn_tokens', models.PositiveIntegerField(default=0, help_text='Estimate of input and output as history shows them.')),
+                ('message_count', models.PositiveIntegerField(default=0)),
+                ('import_key', models.CharField(help_text="Hash of an imported turn's place; makes repeats found.", max_length=64, null=True)),
                 ('created_at', models.DateTimeField(default=django.utils.timezone.now)),
                 ('finished_at', models.DateTimeField(null=True)),
                 ('lease_until', models.DateTimeField(null=True)),
-                ('cancel_requested_at', models.DateTimeField(null=True)),
             ],
         ),
         migrations.CreateModel(
@@ -311,6 +313,10 @@ class Migration(migrations.Migration):
         migrations.AddConstraint(
             model_name='run',
             constraint=models.UniqueConstraint(fields=('tenant', 'external_id'), name='run_external_id_uniq'),
+        ),
+        migrations.AddConstraint(
+            model_name='run',
+            constraint=models.UniqueConstraint(fields=('tenant', 'import_key'), name='run_import_key_uniq'),
         ),
         migrations.AddConstraint(
             model_name='run',

@@ -42,7 +42,7 @@ class Run(TenantModel):
     kept = frozenset(
         "id tenant thread agent end_user seq status origin error_code bootstrap model input_tokens"
         " output_tokens cost_usd is_cost_known context created_at finished_at lease_until"
-        " cancel_requested_at key_id is_time_assumed turn_tokens message_count import_key".split()
+        " key_id is_time_assumed turn_tokens message_count import_key".split()
     )
 
     id = id_field("run")
@@ -77,7 +77,6 @@ class Run(TenantModel):
     created_at = models.DateTimeField(default=timezone.now)
     finished_at = models.DateTimeField(null=True)
     lease_until = models.DateTimeField(null=True)
-    cancel_requested_at = models.DateTimeField(null=True)
 
     class Meta:
         constraints = [
