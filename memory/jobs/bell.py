@@ -54,7 +54,7 @@ def ring_control() -> None:
 
 
 def _ring(queue: str, task: str, *arguments: int) -> None:
-    with transaction.atomic():
+    with transaction.atomic(savepoint=False):
         with connection.cursor() as cursor:
             cursor.execute(_SHARE_WAITING, (queue, _WAITING))
             waits = cursor.fetchone() is not None
