@@ -12,7 +12,7 @@ from datetime import datetime
 from typing import Final
 
 from memory.boundary import Wording, compose_request, wrap_section
-from memory.ledger import Dropped, SectionRow
+from memory.ledger import CUT, Dropped, SectionRow
 from memory.providers.base import ChatMessage
 from memory.sanitize import sanitize
 from memory.tokens import count_messages, estimate, truncate_middle
@@ -65,7 +65,7 @@ def pack_handed(
     """Return one section of handed-in items within `cap` tokens, boundary included.
 
     Items go in whole and in order while they fit; the first that does not fit is cut in the middle
-    if it is a material and enough room is left, all others are dropped and named.
+    if it is a material and enough room is left, all others are dropped. Both are named.
     """
     lines = [_line(item, wording) for item in items]
     costs = [estimate(line) for line in lines]
@@ -73,6 +73,7 @@ def pack_handed(
     text = _wrap(name, wording, tag, [line for _, line in kept])
     while kept and estimate(text) > cap:  # cleaned together, lines can cost more than one by one
         item, line = kept.pop()
+        dropped = [gone for gone in dropped if gone.id != item.id]
         gone = Dropped(kind=item.kind, id=item.id, tokens=estimate(line), reason="section_cap")
         dropped.append(gone)
         text = _wrap(name, wording, tag, [line for _, line in kept])
@@ -102,7 +103,10 @@ def _fill(
         if not piece:
             dropped.append(Dropped(kind=item.kind, id=item.id, tokens=cost, reason="section_cap"))
             continue
-        room -= estimate(piece) + 1
+        tokens = estimate(piece)
+        if cost > room:
+            dropped.append(Dropped(kind=item.kind, id=item.id, tokens=cost - tokens, reason=CUT))
+        room -= tokens + 1
         kept.append((item, piece))
     return kept, dropped
 

@@ -39,12 +39,19 @@ PRIORITIES: Final[Mapping[str, int]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Dropped:
-    """Something that was wanted and left out; `reason` is a stable word."""
+    """Something that was wanted and left out; `reason` is a stable word.
+
+    section_cap: no room in its section. awaiting_summary: a turn whose turn it is not yet. cut: the
+    item is there, but `tokens` of it are not.
+    """
 
     kind: str
     id: str
     tokens: int
     reason: str
+
+
+CUT: Final = "cut"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,6 +64,11 @@ class SectionRow:
     granted: int
     items: int
     dropped: Sequence[Dropped] = ()
+
+    @property
+    def candidates(self) -> int:
+        """How many items wanted in: those that are there, whole or cut, and those left out."""
+        return self.items + sum(gone.reason != CUT for gone in self.dropped)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,11 +14,17 @@ from django.db.models import Count, Sum
 
 from governance.policy_rules import Policy
 from memory.boundary import HistoryTurn, Wording, wrap_history
-from memory.ledger import Dropped
+from memory.ledger import CUT, Dropped
 from memory.scope import Scope
 from memory.tokens import estimate, truncate_middle
 from threads.models import Message, Run, RunStatus, ThreadSummary
-from threads.turn_cutting import LEAST_TURN_TOKENS, TURN_OVERHEAD_TOKENS, CutMarks, fit_turns
+from threads.turn_cutting import (
+    LEAST_TURN_TOKENS,
+    TURN_OVERHEAD_TOKENS,
+    CutMarks,
+    fit_turns,
+    shown_tokens,
+)
 
 SHOWN: Final = (RunStatus.SUCCEEDED, RunStatus.FAILED)
 _MOST_HEADS: Final = 400
@@ -199,7 +205,7 @@ def thread_section(
         shown=shown,
         awaiting=awaiting,
         summary=summary,
-        left_out=_left_out(scope, view, summary, awaiting),
+        left_out=(*_left_out(scope, view, summary, awaiting), *draft.cut_rows()),
     )
 
 
@@ -211,7 +217,8 @@ def _left_out(
     if summary != view.summary:
         tokens = max(estimate(view.summary) - estimate(summary), 0)
         name = scope.thread_id or ""
-        rows.append(Dropped(kind="summary", id=name, tokens=tokens, reason="section_cap"))
+        reason = CUT if summary else "section_cap"
+        rows.append(Dropped(kind="summary", id=name, tokens=tokens, reason=reason))
     if view.older_uncovered:
         numbers = f"{view.upto_seq + 1}-{view.heads[0].seq - 1}"
         tokens = view.older_tokens
@@ -236,6 +243,7 @@ class _Draft:
     text: str = ""
     summary: str = ""
     turns: list[tuple[TurnHead, HistoryTurn]] = field(default_factory=list)
+    marks: dict[str, CutMarks] = field(default_factory=dict)
 
     def write(self) -> None:
         """Choose, cut and render."""
@@ -285,9 +293,25 @@ class _Draft:
             turns=[turn for _, turn in self.turns[-recent:]],
             wording=self.wording,
             limit=limit,
-            read_marks=lambda: _marks(self.scope, self.wording, heads),
+            read_marks=lambda: self._marks_of(heads),
         )
         self.turns[-recent:] = list(zip(heads, cut, strict=True))
+
+    def _marks_of(self, heads: Sequence[TurnHead]) -> list[CutMarks]:
+        if not self.marks:
+            found = _marks(self.scope, self.wording, heads)
+            self.marks = {head.run_id: marks for head, marks in zip(heads, found, strict=True)}
+        return [self.marks[head.run_id] for head in heads]
+
+    def cut_rows(self) -> list[Dropped]:
+        """Return the ledger's rows of the turns shown with their middle left out."""
+        rows = []
+        for head, turn in self.turns if self.text else ():
+            marks = self.marks.get(head.run_id)
+            if marks and (marks.question in turn.user_text or marks.answer in turn.assistant_text):
+                tokens = max(head.tokens - shown_tokens(turn, wording=self.wording), 0)
+                rows.append(Dropped(kind="turn", id=head.run_id, tokens=tokens, reason=CUT))
+        return rows
 
     def _shrink(self, recent: int, limit: int, over: int) -> tuple[int, int]:
         """Take away the least of it: an older turn, then some of the last ones, then whatever."""

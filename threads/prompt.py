@@ -235,7 +235,7 @@ def _account(
         prompt_tokens=0 if is_rejected else prompt_tokens(messages),
         target_budget=parts.target,
         context_window=given.agent.context_window,
-        candidate_count=sum(row.items + len(row.dropped) for row in rows),
+        candidate_count=sum(row.candidates for row in rows),
         sections=(*rows, request_row),
     )
 
