@@ -56,7 +56,7 @@ def main() -> int:
     signal.signal(signal.SIGINT, stop)
     signal.signal(signal.SIGTERM, stop)
     var = var_folder()
-    var.mkdir(parents=True, exist_ok=True)
+    (var / "static").mkdir(parents=True, exist_ok=True)
     host, port = os.environ.get("HOST", "127.0.0.1"), int(os.environ.get("PORT", "8000"))
     try:
         _refuse_taken_port(host, port)

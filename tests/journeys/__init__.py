@@ -1,0 +1,1 @@
+"""Whole walks through a running instance."""
