@@ -1,0 +1,128 @@
+"""Two of everything: a tenant whose every string is a canary, and one that must never see it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from django.contrib.auth.models import User
+from django.db import models
+from django.test import Client
+
+from governance.models import ApiKey, AuditEntry
+from memory.models import EndUser, Job, MemoryOp, Tenant
+from memory.rls import scoped_transaction
+from tests.factories import (
+    NOW,
+    MadeKey,
+    make_agent,
+    make_end_user,
+    make_key,
+    make_provider,
+    make_run,
+    make_staff,
+    make_tenant,
+    make_thread,
+    scope_of,
+)
+from threads.models import Agent, Message, Provider, Run, RunTrace, Thread, ThreadSummary
+
+ROOMS: tuple[type[models.Model], ...] = (
+    Tenant, EndUser, ApiKey, AuditEntry, Job, MemoryOp, Provider, Agent, Thread, Run, Message,
+)  # fmt: skip
+
+
+@dataclass
+class World:
+    """One tenant with a row in every room, all of whose texts hold `word`."""
+
+    word: str
+    tenant: Tenant
+    end_user: EndUser
+    provider: Provider
+    agent: Agent
+    thread: Thread
+    run: Run
+    message: Message
+    job: Job
+    op: MemoryOp
+    key: MadeKey
+    staff: User
+    rows: dict[type[models.Model], str] = field(default_factory=dict)
+
+    def strings(self) -> set[str]:
+        """What nobody else may ever be shown."""
+        return {self.word, *self.rows.values()}
+
+
+def make_world(word: str) -> World:
+    tenant = make_tenant(slug=word)
+    world = fill(tenant, word, staff=make_staff(tenant))
+    with scoped_transaction(scope_of(tenant)):
+        entry = AuditEntry.objects.in_scope(scope_of(tenant)).order_by("id").first()
+    assert entry is not None
+    world.rows[AuditEntry] = entry.id
+    return world
+
+
+def fill(tenant: Tenant, word: str, *, staff: User) -> World:
+    """Put a row of each kind into the tenant."""
+    person = make_end_user(tenant, user_id=f"{word}-person")
+    provider = make_provider(tenant, name=f"{word}-provider", vendor=f"{word}-vendor")
+    agent = make_agent(tenant, provider, name=f"{word}-agent", system_prompt=f"{word} prompt")
+    thread = make_thread(agent, person, title=f"{word} title", external_key=f"{word}-key")
+    run = make_run(thread, input=f"{word} question", output=f"{word} answer")
+    hanging = _hanging_rows(word, tenant, run, thread, person)
+    key = make_key(tenant, name=f"{word} key")
+    world = World(
+        word=word, tenant=tenant, end_user=person, provider=provider, agent=agent, thread=thread,
+        run=run, key=key, staff=staff, **hanging,
+    )  # fmt: skip
+    made = (tenant, person, provider, agent, thread, run, *hanging.values())
+    world.rows = {type(row): str(row.pk) for row in made} | {ApiKey: key.id}
+    return world
+
+
+def _hanging_rows(
+    word: str, tenant: Tenant, run: Run, thread: Thread, person: EndUser
+) -> dict[str, Any]:
+    place = {"tenant": tenant, "end_user_id": run.end_user_id, "thread_id": run.thread_id}
+    with scoped_transaction(scope_of(tenant)):
+        message = Message.objects.create(
+            **place, run=run, position=0, role="user", content=f"{word} content"
+        )
+        RunTrace.objects.create(
+            tenant=tenant, run=run, end_user_id=run.end_user_id, items=[{"content": word}]
+        )
+        job = make_dead_job(tenant, word, thread_id=run.thread_id)
+        op = MemoryOp.objects.create(
+            **place, kind="roll_summary", model=f"{word}-model", outcome=f"{word}-outcome",
+            input_tokens=1, output_tokens=1,
+        )  # fmt: skip
+    with scoped_transaction(scope_of(tenant, person, thread)):
+        ThreadSummary.objects.create(
+            tenant=tenant,
+            thread_id=run.thread_id,
+            end_user_id=run.end_user_id,
+            rolling_summary=f"{word} summary",
+            summary_upto_seq=7,
+        )
+    return {"message": message, "job": job, "op": op}
+
+
+def make_dead_job(tenant: Tenant, word: str, **values: Any) -> Job:
+    with scoped_transaction(scope_of(tenant)):
+        return Job.objects.create(
+            tenant=tenant, kind="roll_summary", dedupe_key=f"{word}-dedupe", lane_key=1,
+            status="dead", attempts=5, error_code=f"{word}-error", finished_at=NOW, **values,
+        )  # fmt: skip
+
+
+def signed_in(account: User) -> Client:
+    client = Client()
+    client.force_login(account, backend="django.contrib.auth.backends.ModelBackend")
+    return client
+
+
+def url_of(model: type[models.Model], tail: str = "") -> str:
+    return f"/admin/{model._meta.app_label}/{model._meta.model_name}/{tail}"

@@ -1,0 +1,7 @@
+"""The admin rooms of threads: providers, agents, conversations."""
+
+from __future__ import annotations
+
+from threads.admin import agents, messages, providers, runs, threads
+
+__all__ = ["agents", "messages", "providers", "runs", "threads"]
