@@ -132,9 +132,8 @@ def find_tenant(*, slug: str) -> Tenant:
         NotFoundError: There is none.
     """
     with maintenance_transaction() as alias:
-        rows = Tenant.objects.get_queryset().using(alias)
-        tenant = rows.unscoped(reason="a command names its tenant by slug").filter(slug=slug)
-        found = tenant.first()
+        rows = Tenant.objects.using(alias).unscoped(reason="a command names its tenant by slug")
+        found = rows.filter(slug=slug).first()
     if found is None:
         raise NotFoundError(f"There is no tenant named {slug!r}.")
     return found

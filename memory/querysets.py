@@ -144,11 +144,31 @@ class ScopedQuerySet(models.QuerySet[M]):
 
     def __or__(self, other: models.QuerySet[M]) -> Self:
         self._refuse_undecided()
+        _refuse_undecided_other(other)
         return super().__or__(other)
 
     def __and__(self, other: models.QuerySet[M]) -> Self:
         self._refuse_undecided()
+        _refuse_undecided_other(other)
         return super().__and__(other)
+
+    def __xor__(self, other: models.QuerySet[M]) -> Self:
+        self._refuse_undecided()
+        _refuse_undecided_other(other)
+        return super().__xor__(other)
+
+    def _combinator_query(self, combinator: str, *others: Any, all: bool = False) -> Any:  # noqa: A002 - Django's signature
+        """As Django's (union, intersection, difference), once every part is decided."""
+        self._refuse_undecided()
+        for other in others:
+            _refuse_undecided_other(other)
+        return super()._combinator_query(combinator, *others, all=all)  # type: ignore[misc]
+
+
+def _refuse_undecided_other(other: Any) -> None:
+    """Refuse the right side of a combination that nobody decided: it would widen the left one."""
+    if not getattr(other, "_is_decided", False):
+        raise UndecidedQueryError
 
 
 class ScopedManager(models.Manager[M]):
@@ -157,6 +177,10 @@ class ScopedManager(models.Manager[M]):
     def get_queryset(self) -> ScopedQuerySet[M]:
         """Return an undecided queryset."""
         return ScopedQuerySet(self.model, using=self._db)
+
+    def using(self, alias: str | None) -> ScopedQuerySet[M]:
+        """Return an undecided queryset on another database alias."""
+        return self.get_queryset().using(alias)
 
     def in_scope(self, scope: Scope) -> ScopedQuerySet[M]:
         """See ScopedQuerySet.in_scope."""
