@@ -25,10 +25,13 @@ class UsageTotalAnswer(Answer):
     total_usd = Money()
 
 
-class UsageRowAnswer(UsageTotalAnswer):
+class UsageRowAnswer(Answer):
     """One group's usage."""
 
     key = serializers.CharField(help_text="A day (UTC), an agent's id, or `run` and job kinds.")
+    runs = FiguresAnswer()
+    memory_ops = FiguresAnswer()
+    total_usd = Money()
 
 
 class UsageReportAnswer(Answer):
