@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Sequence
 from typing import Any
 
@@ -11,6 +10,7 @@ from django.utils import timezone
 from memory import jobs
 from memory.conf import encryption_keys
 from memory.models import EndUser, Job, JobKind, MemoryOp, Tenant
+from memory.providers import registry
 from memory.providers.crypto import seal
 from memory.rls import scoped_transaction
 from memory.scope import Scope
@@ -62,7 +62,7 @@ def events_of(prepared: PreparedRun) -> list[RunEvent]:
         driver = RunDriver(prepared).start()
         return [event async for event in driver.events()]
 
-    return asyncio.run(drive())
+    return registry.run(drive())
 
 
 def last_of(prepared: PreparedRun) -> LastEvent:
@@ -71,7 +71,7 @@ def last_of(prepared: PreparedRun) -> LastEvent:
     async def drive() -> LastEvent:
         return await RunDriver(prepared).start().outcome()
 
-    return asyncio.run(drive())
+    return registry.run(drive())
 
 
 def tell(thread: Thread, pairs: Sequence[tuple[str, str]], **values: Any) -> list[Run]:
