@@ -134,6 +134,13 @@ class ScopedModelAdmin(admin.ModelAdmin[M]):
         declared = tuple(super().get_readonly_fields(request, obj))
         return declared if obj is None else (*declared, "tenant")
 
+    def get_changeform_initial_data(self, request: HttpRequest) -> dict[str, Any]:
+        """Choose the tenant for those who have only one."""
+        scope = scope_for(request, self.add_permission)
+        only = scope.tenant_ids if scope else ()
+        chosen = {"tenant": only[0]} if len(only) == 1 else {}
+        return chosen | super().get_changeform_initial_data(request)
+
     def formfield_for_foreignkey(
         self, db_field: models.ForeignKey[Any, Any], request: HttpRequest, **kwargs: Any
     ) -> Any:

@@ -10,7 +10,7 @@ import re2
 from django.contrib import admin
 from django.db import models
 from django.template.defaultfilters import linebreaksbr
-from django.utils.html import format_html, format_html_join
+from django.utils.html import escape, format_html
 from django.utils.safestring import SafeString
 
 # Controls but tab and line feed, formats (zero-width, bidi, tags), private use, line and paragraph
@@ -18,7 +18,7 @@ from django.utils.safestring import SafeString
 _INVISIBLE = re2.compile(
     r"[\x00-\x08\x0b-\x1f\x7f-\x9f\p{Cf}\p{Co}\p{Zl}\p{Zp}\x{a0}\x{1680}\x{2000}-\x{200a}\x{202f}"
     r"\x{205f}\x{34f}\x{115f}\x{1160}\x{17b4}\x{17b5}\x{180b}-\x{180f}\x{2065}\x{2800}\x{3164}"
-    r"\x{fe00}-\x{fe0f}\x{ffa0}\x{fff0}-\x{fff8}\x{e0000}-\x{e0fff}]"
+    r"\x{fe00}-\x{fe0f}\x{ffa0}\x{fff0}-\x{fff8}\x{e0000}-\x{e0fff}]+"
 )
 
 
@@ -30,18 +30,19 @@ def visible(text: str, *, limit: int | None = None) -> SafeString:
         limit: Characters to show at most; the rest is counted.
     """
     shown, rest = (text, 0) if limit is None else (text[:limit], max(0, len(text) - limit))
-    html = format_html_join("", "{}", ((piece,) for piece in _pieces(shown.replace("\r\n", "\n"))))
-    html = SafeString(linebreaksbr(html))
+    html = SafeString(linebreaksbr(SafeString("".join(_pieces(shown.replace("\r\n", "\n"))))))
     return format_html("{} … (+{})", html, rest) if rest else html
 
 
-def _pieces(text: str) -> Iterator[str | SafeString]:
+def _pieces(text: str) -> Iterator[str]:
+    """Yield escaped text and marks: plain joining, since format_html costs 80 µs a call."""
     position = 0
     for match in _INVISIBLE.finditer(text):
-        yield text[position : match.start()]
-        yield format_html('<mark title="invisible">U+{}</mark>', f"{ord(match.group()):04X}")
+        yield escape(text[position : match.start()])
+        numbers = " ".join(f"U+{ord(char):04X}" for char in match.group())
+        yield f'<mark title="invisible">{numbers}</mark>'
         position = match.end()
-    yield text[position:]
+    yield escape(text[position:])
 
 
 def visible_json(value: object) -> SafeString:

@@ -215,6 +215,7 @@ def queries_of(client: Client, url: str) -> int:
 
 def test_lists_cost_the_same_for_any_number_of_rows(beta: World, client_of_beta: Client) -> None:
     """No N+1: session, account, grants, count, page, filters, and nothing for each row."""
+    client_of_beta.get("/admin/")
     before = {model: queries_of(client_of_beta, url_of(model)) for model in ROOMS}
     for number in range(3):
         fill(beta.tenant, f"beta-{number}", staff=beta.staff)
