@@ -17,17 +17,19 @@ from typing import Any, Final
 
 from django.core.handlers.asgi import ASGIRequest
 from django.core.handlers.base import BaseHandler
-from django.http import HttpResponse, HttpResponseBase, JsonResponse, StreamingHttpResponse
+from django.http import HttpResponse, HttpResponseBase, StreamingHttpResponse
 from django.urls import set_script_prefix
 
 from memory.conf import body_limit_bytes
 from memory.db_threads import in_database_thread
 from threads.api.deferred import DeferredResponse
+from threads.api.problems import Problem, early_refusal
 
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 
+HEADER_BYTES: Final = 32 * 1024
 BODY_SECONDS: Final = 30.0
 SEND_SECONDS: Final = 30.0
 _OF_THE_BODY: Final = frozenset({"content-type", "content-length", "content-language"})
@@ -95,20 +97,22 @@ async def read_body(
 ) -> tempfile.SpooledTemporaryFile[bytes] | HttpResponse:
     """Return the body, or the answer to a body that is too long or too slow.
 
-    A stated length over the limit is answered before anything is read.
+    Headers or a stated length over their limit are answered before anything is read.
 
     Raises:
         ClientGoneError: The client left while sending.
     """
     limit = body_limit_bytes()
+    if sum(len(name) + len(value) for name, value in scope["headers"]) > HEADER_BYTES:
+        return _refusal(431, "headers_too_large", f"Headers are at most {HEADER_BYTES} bytes.")
     stated = _stated_length(scope)
     if stated is not None and stated > limit:
-        return _problem(413, "body_too_large", f"A body is at most {limit} bytes.")
+        return _refusal(413, "body_too_large", f"A body is at most {limit} bytes.")
     try:
         async with asyncio.timeout(BODY_SECONDS):
             return await _collect(receive, limit)
     except TimeoutError:
-        return _problem(408, "body_too_slow", f"Send the body within {BODY_SECONDS:.0f} seconds.")
+        return _refusal(408, "body_too_slow", f"Send the body within {BODY_SECONDS:.0f} seconds.")
 
 
 async def _collect(
@@ -126,7 +130,7 @@ async def _collect(
         size += len(chunk)
         if size > limit:
             body.close()
-            return _problem(413, "body_too_large", f"A body is at most {limit} bytes.")
+            return _refusal(413, "body_too_large", f"A body is at most {limit} bytes.")
         body.write(chunk)
         if not message.get("more_body", False):
             body.seek(0)
@@ -140,13 +144,8 @@ def _stated_length(scope: MutableMapping[str, Any]) -> int | None:
     return None
 
 
-def _problem(status: int, code: str, detail: str) -> HttpResponse:
-    body = {"type": "about:blank", "title": detail, "status": status, "detail": detail}
-    response = JsonResponse(
-        body | {"code": code, "errors": []}, status=status, content_type="application/problem+json"
-    )
-    response["Connection"] = "close"
-    return response
+def _refusal(status: int, code: str, detail: str) -> HttpResponse:
+    return early_refusal(Problem(status=status, code=code, detail=detail))
 
 
 def _start(response: HttpResponseBase) -> Message:

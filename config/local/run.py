@@ -123,7 +123,14 @@ def _children(host: str, port: int) -> list[Child]:
     web = ["granian", "--interface", "asginl", "--host", host, "--port", str(port)]
     web += ["--workers", os.environ.get("WEB_PROCESSES", "1"), "--http", "1", "--no-ws"]
     web += ["--loop", "asyncio", "--respawn-failed-workers", "--backpressure", "4096"]
-    web += ["--http1-header-read-timeout", "10000", "--log-level", "warning"]
+    web += [
+        "--http1-buffer-size",
+        "65536",
+        "--http1-header-read-timeout",
+        "10000",
+        "--log-level",
+        "warning",
+    ]
     web += ["--workers-kill-timeout", "8", "config.asgi:application"]
     return [
         Child("web", web, environment),

@@ -15,6 +15,11 @@ _META: Final = "credence.request_id"
 _SAFE = re2.compile(r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")
 
 
+def new_request_id() -> str:
+    """Return a fresh request id."""
+    return f"req-{uuid4().hex}"
+
+
 def request_id_of(request: HttpRequest) -> str:
     """Return the id of this request, as its answer and its log lines carry it."""
     return str(request.META.get(_META, ""))
@@ -35,7 +40,7 @@ class RequestIdMiddleware:
     def __call__(self, request: HttpRequest) -> HttpResponseBase:
         """Serve the request and mark its answer."""
         given = request.headers.get("X-Request-Id", "")
-        request.META[_META] = given if _SAFE.match(given) else f"req-{uuid4().hex}"
+        request.META[_META] = given if _SAFE.match(given) else new_request_id()
         response = self.get_response(request)
         response["X-Request-Id"] = request_id_of(request)
         if is_api_path(request.path):

@@ -9,7 +9,7 @@ from typing import Any
 
 from django.http import HttpRequest, HttpResponse
 
-from threads.api.middleware import request_id_of
+from threads.api.middleware import new_request_id, request_id_of
 from threads.api.renderers import to_json
 
 CONTENT_TYPE = "application/problem+json"
@@ -47,13 +47,28 @@ class Problem:
 
 def problem_response(problem: Problem, *, request: HttpRequest) -> HttpResponse:
     """Return the answer; it is sent whatever the client says it accepts."""
+    return _answer(problem, request_id_of(request))
+
+
+def early_refusal(problem: Problem) -> HttpResponse:
+    """Return the answer to a request that never reaches Django, with an id of its own."""
+    request_id = new_request_id()
+    response = _answer(problem, request_id)
+    response["X-Request-Id"] = request_id
+    response["Cache-Control"] = "private, no-store"
+    response["Content-Length"] = str(len(response.content))
+    response["Connection"] = "close"
+    return response
+
+
+def _answer(problem: Problem, request_id: str) -> HttpResponse:
     body = {
         "type": "about:blank",
         "title": HTTPStatus(problem.status).phrase,
         "status": problem.status,
         "detail": problem.detail,
         "code": problem.code,
-        "request_id": request_id_of(request),
+        "request_id": request_id,
         "errors": [
             {"field": error.field, "code": error.code, "detail": error.detail}
             for error in problem.errors
