@@ -119,22 +119,33 @@ async def _collect(
     receive: Receive, limit: int
 ) -> tempfile.SpooledTemporaryFile[bytes] | HttpResponse:
     body: tempfile.SpooledTemporaryFile[bytes]
-    body = tempfile.SpooledTemporaryFile(max_size=_SPOOL_BYTES)  # noqa: SIM115 - closed by caller
+    body = tempfile.SpooledTemporaryFile(max_size=_SPOOL_BYTES)  # noqa: SIM115 - handed on
+    try:
+        is_within = await _fill(body, receive, limit)
+    except BaseException:
+        body.close()
+        raise
+    if not is_within:
+        body.close()
+        return _refusal(413, "body_too_large", f"A body is at most {limit} bytes.")
+    body.seek(0)
+    return body
+
+
+async def _fill(body: tempfile.SpooledTemporaryFile[bytes], receive: Receive, limit: int) -> bool:
+    """Read the body into a file; False as soon as it is over the limit."""
     size = 0
     while True:
         message = await receive()
         if message["type"] == "http.disconnect":
-            body.close()
             raise ClientGoneError
         chunk = message.get("body", b"")
         size += len(chunk)
         if size > limit:
-            body.close()
-            return _refusal(413, "body_too_large", f"A body is at most {limit} bytes.")
+            return False
         body.write(chunk)
         if not message.get("more_body", False):
-            body.seek(0)
-            return body
+            return True
 
 
 def _stated_length(scope: MutableMapping[str, Any]) -> int | None:
