@@ -9,7 +9,7 @@ from django.db import connection
 from django.utils import timezone
 from django_q.models import OrmQ
 
-from memory.jobs import complete, due_jobs, enqueue, lane_of, ring
+from memory.jobs import claim, complete, due_jobs, enqueue, lane_of, ring
 from memory.rls import scoped_transaction
 from tests.jobbook import (
     ask,
@@ -24,14 +24,16 @@ from tests.jobbook import (
 )
 
 
-def test_enqueue_beside_a_shared_bell_keeps_the_worker_waiting_until_commit(committed_db):
+def test_enqueue_beside_a_shared_bell_keeps_the_worker_waiting_until_commit(
+    committed_db: None,
+) -> None:
     thread = make_any_thread()
     ring(lane_of(thread.tenant_id))
     bell = OrmQ.objects.get()
     shared, may_commit, taken = threading.Event(), threading.Event(), threading.Event()
     seen = []
 
-    def write():
+    def write() -> None:
         scope = tenant_scope(thread.tenant_id)
         with scoped_transaction(scope):
             enqueue(scope=scope, job=new_job(thread), now=timezone.now())
@@ -39,7 +41,7 @@ def test_enqueue_beside_a_shared_bell_keeps_the_worker_waiting_until_commit(comm
             may_commit.wait(20)
         connection.close()
 
-    def dequeue():
+    def dequeue() -> None:
         until = timezone.now() + timedelta(minutes=9)
         OrmQ.objects.filter(id=bell.id, lock=bell.lock).update(lock=until)
         seen.extend(due_jobs(lane=lane_of(thread.tenant_id), most=5))
@@ -59,14 +61,14 @@ def test_enqueue_beside_a_shared_bell_keeps_the_worker_waiting_until_commit(comm
     assert [tenant_id for _, tenant_id in seen] == [thread.tenant_id]
 
 
-def test_claim_by_many_threads_at_once_is_won_by_one(committed_db):
+def test_claim_by_many_threads_at_once_is_won_by_one(committed_db: None) -> None:
     thread = make_any_thread()
     ask(thread)
     job, start, won = only_job(thread), threading.Barrier(8), []
 
-    def race():
+    def race() -> None:
         start.wait(20)
-        claimed = claim_of(job)
+        claimed = claim(job_id=job.id, tenant_id=job.tenant_id)
         if claimed is not None:
             won.append(claimed)
         connection.close()
@@ -80,12 +82,12 @@ def test_claim_by_many_threads_at_once_is_won_by_one(committed_db):
     assert only_job(thread).attempts == 1
 
 
-def test_enqueue_while_the_same_key_is_being_completed_is_not_lost(committed_db):
+def test_enqueue_while_the_same_key_is_being_completed_is_not_lost(committed_db: None) -> None:
     thread = make_any_thread()
     ask(thread)
     claimed, results = claim_of(only_job(thread)), []
 
-    def ask_meanwhile():
+    def ask_meanwhile() -> None:
         results.append(ask(thread))
         connection.close()
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from typing import Any
 
 import pytest
 
@@ -16,7 +17,7 @@ from tests.processes import name_of_a_dead_process
 ELSEWHERE = "another-machine:17:4"
 
 
-def test_lane_of_same_tenant_always_the_same_lane(settings):
+def test_lane_of_same_tenant_always_the_same_lane(settings: Any) -> None:
     settings.CREDENCE_MEMORY_LANES = 4
     tenants = [f"tn_{number}" for number in range(200)]
     chosen = [lanes.lane_of(tenant) for tenant in tenants]
@@ -24,20 +25,20 @@ def test_lane_of_same_tenant_always_the_same_lane(settings):
     assert set(chosen) == {0, 1, 2, 3}
 
 
-def test_lane_key_fits_the_column_and_never_changes():
+def test_lane_key_fits_the_column_and_never_changes() -> None:
     assert lanes.lane_key("tn_01jd0000000000000000000000") == 264920020
     assert all(0 <= lanes.lane_key(str(number)) < 2**31 for number in range(500))
 
 
 @pytest.mark.django_db
-def test_take_while_another_holds_it_returns_none():
+def test_take_while_another_holds_it_returns_none() -> None:
     assert lanes.take(name="memory0", holder=ELSEWHERE, seconds=60) is not None
     assert lanes.take(name="memory0", holder=this_process(), seconds=60) is None
     assert lanes.take(name="memory0", holder=ELSEWHERE, seconds=60) is None
 
 
 @pytest.mark.django_db
-def test_take_after_lease_ran_out_gives_a_new_epoch_and_the_old_holder_is_told():
+def test_take_after_lease_ran_out_gives_a_new_epoch_and_the_old_holder_is_told() -> None:
     old = lanes.take(name="memory0", holder=ELSEWHERE, seconds=-1)
     new = lanes.take(name="memory0", holder=this_process(), seconds=60)
     assert old is not None
@@ -50,7 +51,7 @@ def test_take_after_lease_ran_out_gives_a_new_epoch_and_the_old_holder_is_told()
 
 
 @pytest.mark.django_db
-def test_take_from_a_holder_that_died_here_succeeds_at_once():
+def test_take_from_a_holder_that_died_here_succeeds_at_once() -> None:
     dead = name_of_a_dead_process()
     assert lanes.take(name="memory0", holder=dead, seconds=600) is not None
     assert lanes.states()["memory0"].is_working is False
@@ -59,7 +60,7 @@ def test_take_from_a_holder_that_died_here_succeeds_at_once():
 
 
 @pytest.mark.django_db
-def test_release_frees_the_lane_and_shows_life():
+def test_release_frees_the_lane_and_shows_life() -> None:
     lease = lanes.take(name="memory0", holder=ELSEWHERE, seconds=60)
     assert lease is not None
     before = lanes.states()["memory0"]
@@ -67,19 +68,21 @@ def test_release_frees_the_lane_and_shows_life():
     after = lanes.states()["memory0"]
     assert before.is_working
     assert not after.is_working
+    assert before.heartbeat_at is not None
+    assert after.heartbeat_at is not None
     assert after.heartbeat_at > before.heartbeat_at
     assert lanes.take(name="memory0", holder=ELSEWHERE, seconds=60) is not None
 
 
 @pytest.mark.django_db
-def test_beat_of_a_held_lane_leaves_holder_and_epoch_alone():
+def test_beat_of_a_held_lane_leaves_holder_and_epoch_alone() -> None:
     lanes.take(name="memory0", holder=ELSEWHERE, seconds=60)
     lanes.beat(name="memory0")
     lane = Lane.objects.get(name="memory0")
     assert (lane.holder, lane.epoch) == (ELSEWHERE, 1)
 
 
-def test_holder_is_lost_only_for_ended_processes_of_this_machine():
+def test_holder_is_lost_only_for_ended_processes_of_this_machine() -> None:
     assert len(this_process()) <= 80
     assert not holder_is_lost(this_process())
     assert not holder_is_lost(ELSEWHERE)
@@ -87,12 +90,12 @@ def test_holder_is_lost_only_for_ended_processes_of_this_machine():
     assert holder_is_lost(name_of_a_dead_process())
 
 
-def test_holder_is_lost_when_its_process_id_was_given_to_another():
+def test_holder_is_lost_when_its_process_id_was_given_to_another() -> None:
     machine, pid, start = this_process().rsplit(":", 2)
     assert holder_is_lost(f"{machine}:{pid}:{int(start) + 1}")
 
 
-def test_holder_is_lost_for_a_zombie():
+def test_holder_is_lost_for_a_zombie() -> None:
     child = subprocess.Popen(
         [sys.executable, "-c", "from memory.processes import this_process as t; print(t())"],
         stdout=subprocess.PIPE,

@@ -6,6 +6,7 @@ import json
 import threading
 from datetime import timedelta
 from io import StringIO
+from typing import Any
 
 import pytest
 from django.core.management import call_command
@@ -13,8 +14,10 @@ from django.db import connections
 from django.utils import timezone
 from django_q.models import OrmQ
 
+from memory.jobs import NewJob
 from memory.jobs.bell import silence
 from memory.rls import maintenance_transaction, scoped_transaction
+from memory.scope import Scope
 from tests.factories import make_run
 from tests.jobbook import (
     ask,
@@ -34,7 +37,7 @@ from threads.tasks import work_lane
 pytestmark = pytest.mark.usefixtures("committed_db")
 
 
-def unfinished_run(thread, *, lease_seconds, status="running"):
+def unfinished_run(thread: Thread, *, lease_seconds: float, status: str = "running") -> Run:
     """A run being worked on, whose lease ends that many seconds from now."""
     now = timezone.now()
     return make_run(
@@ -47,19 +50,19 @@ def unfinished_run(thread, *, lease_seconds, status="running"):
     )
 
 
-def again(run):
+def again(run: Run) -> Run:
     """The run as it is stored now."""
     scope = tenant_scope(run.tenant_id)
     with scoped_transaction(scope):
         return Run.objects.in_scope(scope).get(id=run.id)
 
 
-def swept(**changes):
+def swept(**changes: Any) -> SweepReport:
     return sweep(now=timezone.now(), **changes)
 
 
 @pytest.mark.req("A24")
-def test_sweep_run_past_its_lease_ends_as_interrupted_and_keeps_its_input():
+def test_sweep_run_past_its_lease_ends_as_interrupted_and_keeps_its_input() -> None:
     run = unfinished_run(make_any_thread(), lease_seconds=-1)
     assert swept() == SweepReport(runs_interrupted=1)
     run = again(run)
@@ -69,7 +72,7 @@ def test_sweep_run_past_its_lease_ends_as_interrupted_and_keeps_its_input():
     assert swept() == SweepReport()
 
 
-def test_sweep_run_within_its_lease_or_ended_is_left_alone():
+def test_sweep_run_within_its_lease_or_ended_is_left_alone() -> None:
     thread = make_any_thread()
     running = unfinished_run(thread, lease_seconds=60)
     queued = unfinished_run(thread, lease_seconds=60, status="queued")
@@ -82,7 +85,7 @@ def test_sweep_run_within_its_lease_or_ended_is_left_alone():
     ]
 
 
-def test_sweep_queued_run_without_lease_is_ended_once_it_is_old():
+def test_sweep_queued_run_without_lease_is_ended_once_it_is_old() -> None:
     thread = make_any_thread()
     values = {"status": "queued", "origin": "run", "finished_at": None}
     old = make_run(thread, created_at=timezone.now() - timedelta(hours=1), **values)
@@ -91,12 +94,12 @@ def test_sweep_queued_run_without_lease_is_ended_once_it_is_old():
     assert (again(old).status, again(new).status) == ("failed", "queued")
 
 
-def test_sweep_run_that_is_being_finished_right_now_is_left_to_its_writer():
+def test_sweep_run_that_is_being_finished_right_now_is_left_to_its_writer() -> None:
     run = unfinished_run(make_any_thread(), lease_seconds=-1)
     scope = tenant_scope(run.tenant_id)
     found = []
 
-    def other():
+    def other() -> None:
         found.append(swept())
         connections.close_all()
 
@@ -112,7 +115,7 @@ def test_sweep_run_that_is_being_finished_right_now_is_left_to_its_writer():
     assert again(run).status == "succeeded"
 
 
-def test_sweep_after_the_queue_was_emptied_by_hand_rings_for_every_due_job():
+def test_sweep_after_the_queue_was_emptied_by_hand_rings_for_every_due_job() -> None:
     """Case 143."""
     threads = [make_any_thread() for _ in range(3)]
     for thread in threads:
@@ -125,7 +128,7 @@ def test_sweep_after_the_queue_was_emptied_by_hand_rings_for_every_due_job():
     assert swept().lanes_rung == 0
 
 
-def test_sweep_rings_for_a_job_whose_worker_died():
+def test_sweep_rings_for_a_job_whose_worker_died() -> None:
     thread = make_any_thread()
     ask(thread)
     claim_of(only_job(thread))
@@ -135,11 +138,11 @@ def test_sweep_rings_for_a_job_whose_worker_died():
     assert swept().lanes_rung == 1
 
 
-def test_sweep_beside_another_sweep_does_nothing():
+def test_sweep_beside_another_sweep_does_nothing() -> None:
     unfinished_run(make_any_thread(), lease_seconds=-1)
     inside, may_end, reports = threading.Event(), threading.Event(), []
 
-    def slow_finder(*, scope, thread_id):
+    def slow_finder(*, scope: Scope, thread_id: str) -> None:
         inside.set()
         may_end.wait(20)
 
@@ -147,7 +150,7 @@ def test_sweep_beside_another_sweep_does_nothing():
     for _ in range(3):
         make_run(thread)
 
-    def first():
+    def first() -> None:
         reports.append(swept(find_roll=slow_finder))
         connections.close_all()
 
@@ -160,13 +163,13 @@ def test_sweep_beside_another_sweep_does_nothing():
     assert reports == [SweepReport(runs_interrupted=1)]
 
 
-def test_sweep_thread_without_its_job_gets_it_once_and_in_its_own_scope():
+def test_sweep_thread_without_its_job_gets_it_once_and_in_its_own_scope() -> None:
     thread = make_any_thread()
     for _ in range(3):
         make_run(thread)
     scopes = []
 
-    def find(*, scope, thread_id):
+    def find(*, scope: Scope, thread_id: str) -> NewJob | None:
         scopes.append(scope)
         return new_job(thread)
 
@@ -178,7 +181,7 @@ def test_sweep_thread_without_its_job_gets_it_once_and_in_its_own_scope():
     assert only_job(thread).status == "ready"
 
 
-def test_sweep_finder_that_sees_no_need_makes_no_job():
+def test_sweep_finder_that_sees_no_need_makes_no_job() -> None:
     thread = make_any_thread()
     for _ in range(3):
         make_run(thread)
@@ -186,7 +189,7 @@ def test_sweep_finder_that_sees_no_need_makes_no_job():
     assert jobs_of(thread.tenant_id) == []
 
 
-def test_sweep_asks_about_no_thread_that_a_summary_covers_or_that_is_too_short():
+def test_sweep_asks_about_no_thread_that_a_summary_covers_or_that_is_too_short() -> None:
     short, covered = make_any_thread(), make_any_thread()
     make_run(short)
     for _ in range(4):
@@ -204,7 +207,7 @@ def test_sweep_asks_about_no_thread_that_a_summary_covers_or_that_is_too_short()
     assert asked == []
 
 
-def test_sweep_thread_whose_job_died_is_left_alone_until_a_new_turn():
+def test_sweep_thread_whose_job_died_is_left_alone_until_a_new_turn() -> None:
     thread = make_any_thread()
     for _ in range(3):
         make_run(thread)
@@ -212,7 +215,7 @@ def test_sweep_thread_whose_job_died_is_left_alone_until_a_new_turn():
     change(only_job(thread), status="dead", finished_at=timezone.now() + timedelta(seconds=1))
     asked = []
 
-    def find(*, scope, thread_id):
+    def find(*, scope: Scope, thread_id: str) -> None:
         asked.append(thread_id)
 
     swept(find_roll=find)
@@ -225,7 +228,7 @@ def test_sweep_thread_whose_job_died_is_left_alone_until_a_new_turn():
     assert asked == [thread.id]
 
 
-def test_sweep_forgets_idempotent_answers_after_a_day():
+def test_sweep_forgets_idempotent_answers_after_a_day() -> None:
     """Case 130: after 24 h the key is new again."""
     thread = make_any_thread()
     scope = tenant_scope(thread.tenant_id)
@@ -246,7 +249,7 @@ def test_sweep_forgets_idempotent_answers_after_a_day():
         assert [row.idempotency_key for row in rows] == ["23"]
 
 
-def test_sweep_leaves_finished_and_backed_off_jobs_in_peace():
+def test_sweep_leaves_finished_and_backed_off_jobs_in_peace() -> None:
     done, failed = make_any_thread(), make_any_thread()
     for thread in (done, failed):
         ask(thread)
@@ -256,7 +259,7 @@ def test_sweep_leaves_finished_and_backed_off_jobs_in_peace():
     assert swept().lanes_rung == 0
 
 
-def test_sweep_command_reports_counts_as_json_and_as_lines():
+def test_sweep_command_reports_counts_as_json_and_as_lines() -> None:
     unfinished_run(make_any_thread(), lease_seconds=-1)
     out = StringIO()
     call_command("sweep", "--json", stdout=out)

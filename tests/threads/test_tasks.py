@@ -8,6 +8,7 @@ import sys
 import textwrap
 import threading
 from datetime import timedelta
+from typing import Any
 
 import pytest
 from django.db import connections
@@ -16,15 +17,16 @@ from django_q.models import OrmQ
 
 from memory import lanes
 from memory.errors import CredenceError
-from memory.jobs import MAX_ATTEMPTS, lane_of
+from memory.jobs import MAX_ATTEMPTS, Claim, lane_of
 from memory.jobs.bell import silence
 from memory.jobs.deadline import job_deadline
 from memory.models import Lane
 from memory.rls import open_scope
+from memory.scope import Scope
 from tests.factories import make_agent, make_end_user, make_tenant, make_thread
 from tests.jobbook import ask, change, jobs_of, make_any_thread, only_job, wait_for
 from tests.processes import environment_for_children
-from threads.tasks import HANDLERS, DrainReport, control_tick, drain, work_lane
+from threads.tasks import HANDLERS, DrainReport, Handler, control_tick, drain, work_lane
 
 
 class ProviderDownError(CredenceError):
@@ -36,26 +38,28 @@ class ProviderDownError(CredenceError):
 class Recorder:
     """A handler that remembers its calls and does what it is told."""
 
-    def __init__(self, act=None):
-        self.claims, self.scopes, self.act = [], [], act
+    def __init__(self, act: Any = None) -> None:
+        self.claims: list[Claim] = []
+        self.scopes: list[Scope] = []
+        self.act = act
 
-    def __call__(self, *, scope, claim):
+    def __call__(self, *, scope: Scope, claim: Claim) -> None:
         self.scopes.append(scope)
         self.claims.append(claim)
         if self.act:
             self.act()
 
     @property
-    def threads(self):
+    def threads(self) -> list[str | None]:
         return [claim.thread_id for claim in self.claims]
 
 
-def serve(handler):
+def serve(handler: Handler) -> DrainReport:
     return work_lane(lane=0, handlers={"roll_summary": handler})
 
 
-def raising(error):
-    def act():
+def raising(error: Exception) -> Recorder:
+    def act() -> None:
         raise error
 
     return Recorder(act)
@@ -63,7 +67,7 @@ def raising(error):
 
 @pytest.mark.django_db
 @pytest.mark.req("A24")
-def test_work_lane_does_every_due_job_in_the_order_they_were_asked_for():
+def test_work_lane_does_every_due_job_in_the_order_they_were_asked_for() -> None:
     tenant = make_tenant()
     agent, person = make_agent(tenant), make_end_user(tenant)
     threads = [make_thread(agent, person) for _ in range(3)]
@@ -79,7 +83,7 @@ def test_work_lane_does_every_due_job_in_the_order_they_were_asked_for():
 
 
 @pytest.mark.django_db
-def test_work_lane_gives_the_handler_the_narrowest_scope_and_no_open_transaction():
+def test_work_lane_gives_the_handler_the_narrowest_scope_and_no_open_transaction() -> None:
     thread = make_any_thread()
     ask(thread)
     seen = []
@@ -92,7 +96,7 @@ def test_work_lane_gives_the_handler_the_narrowest_scope_and_no_open_transaction
 
 
 @pytest.mark.django_db
-def test_work_lane_called_again_by_doubled_and_late_bells_does_nothing_more():
+def test_work_lane_called_again_by_doubled_and_late_bells_does_nothing_more() -> None:
     """Case 139."""
     ask(make_any_thread())
     handler = Recorder()
@@ -111,12 +115,14 @@ def test_work_lane_called_again_by_doubled_and_late_bells_does_nothing_more():
         (MemoryError(), "internal_error"),
     ],
 )
-def test_work_lane_handler_raises_is_written_down_by_code_and_others_go_on(error, code, caplog):
+def test_work_lane_handler_raises_is_written_down_by_code_and_others_go_on(
+    error: Exception, code: str | None, caplog: pytest.LogCaptureFixture
+) -> None:
     bad, good = make_any_thread(), make_any_thread()
     ask(bad)
     ask(good)
 
-    def act_on(*, scope, claim):
+    def act_on(*, scope: Scope, claim: Claim) -> None:
         if claim.thread_id == bad.id:
             raise error
 
@@ -127,7 +133,7 @@ def test_work_lane_handler_raises_is_written_down_by_code_and_others_go_on(error
 
 
 @pytest.mark.django_db
-def test_work_lane_kind_without_handler_fails_with_a_code():
+def test_work_lane_kind_without_handler_fails_with_a_code() -> None:
     thread = make_any_thread()
     ask(thread)
     assert work_lane(lane=0, handlers={}) == DrainReport(failed=1)
@@ -135,7 +141,7 @@ def test_work_lane_kind_without_handler_fails_with_a_code():
 
 
 @pytest.mark.django_db
-def test_work_lane_five_failures_leave_the_job_dead_and_the_thread_free():
+def test_work_lane_five_failures_leave_the_job_dead_and_the_thread_free() -> None:
     thread = make_any_thread()
     ask(thread, "bad")
     ask(thread, "good")
@@ -150,13 +156,13 @@ def test_work_lane_five_failures_leave_the_job_dead_and_the_thread_free():
 
 
 @pytest.mark.django_db
-def test_work_lane_endless_handler_is_ended_at_the_job_timeout(settings):
+def test_work_lane_endless_handler_is_ended_at_the_job_timeout(settings: Any) -> None:
     """Case 140: an infinite loop."""
     settings.CREDENCE_JOB_TIMEOUT_SECONDS = 1
     thread = make_any_thread()
     ask(thread)
 
-    def loop():
+    def loop() -> None:
         while True:
             try:
                 sum(range(1000))
@@ -167,7 +173,7 @@ def test_work_lane_endless_handler_is_ended_at_the_job_timeout(settings):
     assert only_job(thread).error_code == "job_timeout"
 
 
-def test_job_deadline_winds_the_alarm_of_the_queue_up_again():
+def test_job_deadline_winds_the_alarm_of_the_queue_up_again() -> None:
     rang = []
     old = signal.signal(signal.SIGALRM, lambda *_: rang.append(True))
     left = signal.setitimer(signal.ITIMER_REAL, 0.2)
@@ -181,7 +187,7 @@ def test_job_deadline_winds_the_alarm_of_the_queue_up_again():
 
 
 @pytest.mark.django_db
-def test_work_lane_job_taken_over_meanwhile_counts_as_lost():
+def test_work_lane_job_taken_over_meanwhile_counts_as_lost() -> None:
     thread = make_any_thread()
     ask(thread)
     steal = Recorder(lambda: change(only_job(thread), epoch=9))
@@ -190,13 +196,13 @@ def test_work_lane_job_taken_over_meanwhile_counts_as_lost():
 
 
 @pytest.mark.django_db
-def test_work_lane_over_its_time_rings_for_the_rest(settings):
+def test_work_lane_over_its_time_rings_for_the_rest(settings: Any) -> None:
     settings.CREDENCE_JOB_TIMEOUT_SECONDS = 0.001
     for _ in range(3):
         ask(make_any_thread())
     silence(queue="memory0")
 
-    def act(*, scope, claim):
+    def act(*, scope: Scope, claim: Claim) -> None:
         threading.Event().wait(0.01)
 
     report = work_lane(lane=0, handlers={"roll_summary": act})
@@ -205,7 +211,7 @@ def test_work_lane_over_its_time_rings_for_the_rest(settings):
 
 
 @pytest.mark.django_db
-def test_work_lane_held_elsewhere_touches_nothing():
+def test_work_lane_held_elsewhere_touches_nothing() -> None:
     """Case 137: an orphan of another cluster still holds the lane."""
     thread = make_any_thread()
     ask(thread)
@@ -217,7 +223,7 @@ def test_work_lane_held_elsewhere_touches_nothing():
 
 
 @pytest.mark.django_db
-def test_work_lane_that_lost_its_lane_stops_before_the_next_job():
+def test_work_lane_that_lost_its_lane_stops_before_the_next_job() -> None:
     for _ in range(2):
         ask(make_any_thread())
     handler = Recorder(lambda: Lane.objects.update(epoch=77))
@@ -227,7 +233,7 @@ def test_work_lane_that_lost_its_lane_stops_before_the_next_job():
 
 
 @pytest.mark.django_db
-def test_drain_serves_only_tenants_of_its_lane(settings):
+def test_drain_serves_only_tenants_of_its_lane(settings: Any) -> None:
     settings.CREDENCE_MEMORY_LANES = 2
     threads = [make_any_thread() for _ in range(8)]
     for thread in threads:
@@ -240,7 +246,9 @@ def test_drain_serves_only_tenants_of_its_lane(settings):
 
 
 @pytest.mark.django_db
-def test_drain_lets_no_exception_out_and_logs_only_its_code(caplog):
+def test_drain_lets_no_exception_out_and_logs_only_its_code(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     Lane.objects.create(name="memory0", epoch=1)
     thread = make_any_thread()
     ask(thread)
@@ -248,16 +256,16 @@ def test_drain_lets_no_exception_out_and_logs_only_its_code(caplog):
     HANDLERS["roll_summary"] = Recorder(lambda: Lane.objects.update(epoch=77))
     ask(make_any_thread())
     try:
-        assert drain(0) is None
+        drain(0)
     finally:
         HANDLERS.clear()
         HANDLERS.update(kept)
-    assert [record.code for record in caplog.records if record.msg == "drain_failed"] == [
+    assert [vars(record)["code"] for record in caplog.records if record.msg == "drain_failed"] == [
         "lane_lost"
     ]
 
 
-def test_control_tick_shows_life_and_rings_for_due_jobs(committed_db):
+def test_control_tick_shows_life_and_rings_for_due_jobs(committed_db: None) -> None:
     thread = make_any_thread()
     ask(thread)
     silence(queue="memory0")
@@ -266,7 +274,7 @@ def test_control_tick_shows_life_and_rings_for_due_jobs(committed_db):
     assert OrmQ.objects.filter(key="memory0").count() == 1
 
 
-def test_work_lane_two_at_once_never_work_together(committed_db):
+def test_work_lane_two_at_once_never_work_together(committed_db: None) -> None:
     """Case 137, with two real connections: one works, the other goes home."""
     threads = [make_any_thread() for _ in range(6)]
     for thread in threads:
@@ -274,7 +282,7 @@ def test_work_lane_two_at_once_never_work_together(committed_db):
     inside, most, done = [], [], []
     lock = threading.Lock()
 
-    def act(*, scope, claim):
+    def act(*, scope: Scope, claim: Claim) -> None:
         with lock:
             inside.append(claim.job_id)
             most.append(len(inside))
@@ -283,7 +291,7 @@ def test_work_lane_two_at_once_never_work_together(committed_db):
             inside.remove(claim.job_id)
             done.append(claim.job_id)
 
-    def run():
+    def run() -> None:
         while len(done) < 6:
             work_lane(lane=0, handlers={"roll_summary": act})
         connections.close_all()
@@ -312,7 +320,9 @@ POISON = textwrap.dedent(
 )
 
 
-def test_work_lane_poison_that_kills_its_process_ends_dead_and_others_go_on(committed_db):
+def test_work_lane_poison_that_kills_its_process_ends_dead_and_others_go_on(
+    committed_db: None,
+) -> None:
     """Case 140, with real processes that die of it."""
     poison, other = make_any_thread(), make_any_thread()
     ask(poison)
@@ -328,7 +338,7 @@ def test_work_lane_poison_that_kills_its_process_ends_dead_and_others_go_on(comm
     assert only_job(other).status == "done"
 
 
-def run_python(code, *arguments):
+def run_python(code: str, *arguments: str) -> subprocess.CompletedProcess[bytes]:
     """Run code in a process of its own on the same database."""
     return subprocess.run(
         [sys.executable, "-c", code, *arguments],

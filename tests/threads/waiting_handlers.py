@@ -5,11 +5,12 @@ from __future__ import annotations
 import threading
 from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 from django.apps import AppConfig
 
 
-def wait_or_not(*, scope, claim):
+def wait_or_not(*, scope: Any, claim: Any) -> None:
     """Stand in for a model call."""
     if claim.dedupe_key.startswith("endless"):
         threading.Event().wait()
@@ -22,7 +23,7 @@ class WaitingHandlersConfig(AppConfig):
     label = "waiting_handlers"
     path = str(Path(__file__).parent)
 
-    def ready(self):
+    def ready(self) -> None:
         """Replace every handler."""
         handlers = import_module("threads.tasks").HANDLERS
         handlers.clear()
