@@ -45,7 +45,8 @@ class Watch:
         has_looked: `seen` was read at least once.
         has_answered: It has shown life since it was started.
         starts_at: When to start it, while it is down.
-        quick_ends: How often in a row it ended within the grace of a start.
+        quick_ends: How often in a row it ended within the grace of a start without any sign of
+            life; one that had worked and was killed is started again at once.
     """
 
     cluster: Cluster
@@ -133,7 +134,7 @@ class Supervisor:
         name = watch.cluster.name
         logger.warning("cluster_restarted", extra={"lane": name, "code": reason})
         watch.cluster.stop(grace_seconds=0 if reason == "ended" else _STOP_GRACE_SECONDS)
-        died_young = now - watch.started_at < _START_GRACE_SECONDS
+        died_young = watch.is_starting(now=now)
         watch.quick_ends = watch.quick_ends + 1 if died_young else 0
         delay = min(2.0**watch.quick_ends - 1, _MOST_RESTART_DELAY_SECONDS)
         watch.is_up, watch.starts_at = False, now + delay

@@ -42,12 +42,16 @@ class Child:
         """Say whether it was started and is not running any more."""
         return self.process is not None and self.process.poll() is not None
 
+    def ask_to_stop(self) -> None:
+        """Send SIGTERM, if it runs."""
+        if self.process is not None and self.process.poll() is None:
+            self.process.send_signal(signal.SIGTERM)
+
     def stop(self) -> None:
         """Ask it to stop, wait, then end what is left of its group."""
         if self.process is None:
             return
-        if self.process.poll() is None:
-            self.process.send_signal(signal.SIGTERM)
+        self.ask_to_stop()
         try:
             self.process.wait(STOP_SECONDS)
         except subprocess.TimeoutExpired:

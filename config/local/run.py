@@ -104,7 +104,9 @@ def _serve(var: Path, host: str, port: int, should_stop: Event) -> int:
         _watch(server, children, should_stop)
     finally:
         say("Stopping …")
-        for child in reversed(children):
+        for child in children:
+            child.ask_to_stop()
+        for child in children:
             child.stop()
         if server is not None:
             server.stop()
