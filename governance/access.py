@@ -136,7 +136,7 @@ def scope_for_user(*, principal: Principal, end_user: EndUser) -> Scope:
     """
     if principal.end_user_id not in (None, end_user.pk):
         raise ForbiddenError("This key may act for another user only.")
-    if Permission.ACT_FOR not in principal.permissions and principal.end_user_id is None:
+    if Permission.ACT_FOR not in principal.permissions:
         account = User.objects.get(pk=principal.account_id)
         if "act_for_user" not in _object_permissions(account, end_user):
             raise ForbiddenError("This key may not act for that user.")

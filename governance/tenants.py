@@ -88,8 +88,11 @@ def check_user_id(user_id: str) -> None:
     """Let pass a usable person id of a tenant.
 
     Raises:
-        ReservedUserIdError: It is empty, too long, holds control characters or looks like our ids.
+        ReservedUserIdError: It is empty, too long, holds control characters or half a character, or
+            looks like our ids.
     """
+    if any("\ud800" <= sign <= "\udfff" for sign in user_id):
+        raise ReservedUserIdError(field="user_id")
     shaped = is_id(user_id.lower())
     if not 1 <= len(user_id) <= 255 or _CONTROL.search(user_id) or shaped or not user_id.strip():
         raise ReservedUserIdError(field="user_id")
@@ -111,10 +114,15 @@ def ensure_end_user(*, scope: Scope, user_id: str, now: datetime) -> EndUser:
 
     Raises:
         ReservedUserIdError: The id can not be a tenant's own.
+        ForbiddenError: The scope names another person already.
     """
+    if not is_id(user_id, prefix="usr"):
+        check_user_id(user_id)
     found = find_end_user(scope=scope, user_id=user_id)
     if found is not None:
         return found
+    if scope.user_id is not None:
+        raise access.ForbiddenError("This key may act for another user only.")
     check_user_id(user_id)
     person = EndUser(tenant_id=scope.tenant_id, user_id=user_id, created_at=now)
     try:

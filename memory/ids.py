@@ -29,7 +29,7 @@ def new_id(prefix: str) -> str:
 
 def is_id(text: str, *, prefix: str | None = None) -> bool:
     """Say whether `text` has the shape of an id, of the kind `prefix` where one is named."""
-    if not _SHAPE.match(text):
+    if not text.isascii() or not _SHAPE.match(text):
         return False
     kind = text.partition("_")[0]
     return kind in PREFIXES if prefix is None else kind == prefix

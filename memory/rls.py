@@ -55,7 +55,8 @@ def scoped_transaction(scope: Scope, *, using: str = DEFAULT_DB_ALIAS) -> Iterat
             yield
         finally:
             connection.credence_scope = outer  # type: ignore[attr-defined]
-        if is_nested:
+        # A rollback to the savepoint takes the setting back by itself.
+        if is_nested and not connection.needs_rollback:
             _apply(connection, outer)
 
 

@@ -72,6 +72,15 @@ def test_scope_that_fails_leaves_nothing_behind(db: None) -> None:
 
 
 @pytest.mark.req("B18")
+def test_scope_marked_for_rollback_leaves_the_outer_one(db: None) -> None:
+    with scoped_transaction(SCOPE):
+        with scoped_transaction(PERSON):
+            transaction.set_rollback(True)
+        assert settings_of_connection() == ("tn_a,tn_b", None, None)
+        assert open_scope() == SCOPE
+
+
+@pytest.mark.req("B18")
 def test_scope_costs_one_statement_and_one_more_to_restore(
     db: None, django_assert_num_queries: Any
 ) -> None:
