@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from django.urls import URLPattern, URLResolver, include, path
+from django.views.generic import RedirectView
 
+from governance.admin.site import site
 from threads.api.views.service import HealthView, ReadyView
 
 urlpatterns: list[URLPattern | URLResolver] = [
+    path("admin", RedirectView.as_view(url="/admin/")),
+    path("admin/", site.urls),
     path("healthz", HealthView.as_view()),
     path("readyz", ReadyView.as_view()),
     path("v1/", include("threads.api.urls")),

@@ -80,6 +80,26 @@ def roll_summary(*, scope: Scope, claim: jobs.Claim) -> None:
     _ask_again(scope, claim)
 
 
+def find_roll(*, scope: Scope, thread_id: str) -> jobs.NewJob | None:
+    """Return the job that a thread lacks, if its summary is due; for the sweep. Cost: as a pass reads.
+
+    Args:
+        scope: Names the thread's person and session.
+        thread_id: The thread.
+    """
+    reading = _read(scope)
+    if reading is None or not reading.policy.is_on("writeback"):
+        return None
+    return jobs.NewJob(
+        kind=JobKind.ROLL_SUMMARY,
+        thread_id=thread_id,
+        run_id=None,
+        end_user_id=scope.user_id,
+        dedupe_key=f"roll_summary:{thread_id}",
+        cursor_to=reading.turns[-1].seq,
+    )
+
+
 def _ask_again(scope: Scope, claim: jobs.Claim) -> None:
     """Ask for another round of this very job, once it is through."""
     job = jobs.NewJob(
@@ -278,13 +298,17 @@ def _is_as_read(scope: Scope, reading: _Reading) -> bool:
 def _book(scope: Scope, claim: jobs.Claim, agent: Agent, calls: Sequence[SummaryCall]) -> None:
     """Write one memory_ops row for each model call that was made, also for those that failed.
 
-    In a transaction of its own: a call costs, whatever becomes of its answer.
+    In a transaction of its own: a call costs, whatever becomes of its answer. In the tenant's scope,
+    for the thread and the person may be gone by now.
     """
+    if not calls:
+        return
     now = timezone.now()
     providers = {provider.pk: provider for provider in memory_providers(agent)}
-    with scoped_transaction(scope):
-        thread = Thread.objects.in_scope(scope).filter(pk=scope.thread_id).first()
-        job = Job.objects.in_scope(scope).filter(pk=claim.job_id).first()
+    tenant = Scope(tenant_ids=scope.tenant_ids, principal_id=scope.principal_id)
+    with scoped_transaction(tenant):
+        thread = Thread.objects.in_scope(tenant).filter(pk=scope.thread_id).first()
+        job = Job.objects.in_scope(tenant).filter(pk=claim.job_id).first()
         for call in calls:
             cost = price(
                 provider=providers[call.provider_id], model=call.model, usage=call.usage, now=now

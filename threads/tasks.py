@@ -26,7 +26,7 @@ from memory.models import JobKind
 from memory.processes import this_process
 from memory.rls import scoped_transaction
 from memory.scope import Scope
-from threads.summaries import roll_summary
+from threads.summaries import find_roll, roll_summary
 from threads.sweep import sweep
 
 logger = logging.getLogger("credence.worker")
@@ -83,7 +83,7 @@ def control_tick() -> None:
     """Show the control queue's life and sweep; the queue's entry point, so no exception leaves."""
     try:
         lanes.beat(name=lanes.CONTROL)
-        sweep(now=timezone.now())
+        sweep(now=timezone.now(), find_roll=find_roll)
     except Exception as error:  # noqa: BLE001 - as in drain
         logger.error("control_tick_failed", extra={"code": _code_of(error)})  # noqa: TRY400
         _replace_broken_connection()

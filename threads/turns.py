@@ -145,7 +145,7 @@ def _record_batch(
     origin: RunOrigin,
     now: datetime,
 ) -> list[Run]:
-    Thread.objects.in_scope(scope).select_for_update().get(pk=thread.pk)
+    Thread.objects.in_scope(scope).select_for_update(no_key=True).get(pk=thread.pk)
     wanted = _unknown(scope, turns)
     if not wanted:
         return []

@@ -151,6 +151,7 @@ Q_CLUSTER = {
     "max_attempts": 1,
     "ack_failures": True,
     "catch_up": False,
+    "scheduler": False,
     "save_limit": -1,
     "poll": 0.1,
     "max_rss": 1_000_000,
