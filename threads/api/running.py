@@ -20,6 +20,7 @@ from governance.access import Principal
 from memory.conf import run_lease_seconds, stream_heartbeat_seconds
 from memory.db_threads import in_database_thread
 from memory.errors import CredenceError
+from memory.rls import scoped_transaction
 from threads import catalogue, idempotency, pipeline
 from threads.api import sse
 from threads.api.deferred import DeferredResponse
@@ -63,10 +64,17 @@ class RunCall:
     record_id: str | None = None
 
     def begin(self) -> PreparedRun | HttpResponse | Stored | InFlight:
-        """Claim and prepare; a refusal is an answer, kept for replays. Blocks on the database."""
-        if self.key is not None:
+        """Claim and prepare; a refusal is an answer, kept for replays. Blocks on the database.
+
+        With a key both are one transaction: a process that is killed before the run is accepted
+        leaves no claim behind, and no run is ever accepted that its key does not know.
+        """
+        if self.key is None:
+            return self._prepare()
+        scope = access.tenant_scope(self.principal)
+        with scoped_transaction(scope):
             found = idempotency.claim(
-                scope=access.tenant_scope(self.principal),
+                scope=scope,
                 key=self.key,
                 request_sha256=request_hash(self.request),
                 now=timezone.now(),
@@ -75,6 +83,9 @@ class RunCall:
             if not isinstance(found, Claimed):
                 return found
             self.record_id = found.record_id
+            return self._prepare()
+
+    def _prepare(self) -> PreparedRun | HttpResponse:
         try:
             prepared = pipeline.prepare(
                 principal=self.principal,

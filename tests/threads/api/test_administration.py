@@ -157,7 +157,7 @@ def test_provider_key_is_sealed_and_never_shown(a: Place, settings: object) -> N
         "base_url": "http://127.0.0.1:9/v1",
         "api_key": "sk-CNRY-secret",
         "locality": "local",
-        "timeouts": {"total_seconds": 30, "connect_seconds": 0.5},
+        "timeouts": {"total": 30, "connect": 0.5},
     }
     made = a.api.post("/v1/providers", body)
     assert made.status_code == 201
@@ -171,7 +171,7 @@ def test_provider_key_is_sealed_and_never_shown(a: Place, settings: object) -> N
     keys = settings.CREDENCE_ENCRYPTION_KEYS  # type: ignore[attr-defined]
     assert "CNRY" not in stored.sealed_api_key
     assert open_sealed(stored.sealed_api_key, keys=keys) == "sk-CNRY-secret"
-    assert stored.timeouts == {"total_seconds": 30.0, "connect_seconds": 0.5}
+    assert stored.timeouts == {"total": 30.0, "connect": 0.5}
 
 
 @pytest.mark.parametrize(
@@ -186,8 +186,8 @@ def test_provider_key_is_sealed_and_never_shown(a: Place, settings: object) -> N
         ({"locality": "moon"}, "invalid"),
         ({"kind": "offline"}, "invalid"),
         ({"kind": "other"}, "invalid"),
-        ({"timeouts": {"total_seconds": "5"}}, "invalid"),
-        ({"timeouts": {"total_seconds": 0}}, "invalid"),
+        ({"timeouts": {"total": "5"}}, "invalid"),
+        ({"timeouts": {"total": 0}}, "invalid"),
         ({"timeouts": {"forever": 1}}, "unknown_field"),
         ({"sealed_api_key": "x"}, "unknown_field"),
     ],

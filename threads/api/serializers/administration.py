@@ -69,10 +69,10 @@ class AgentAnswer(Answer):
 class TimeoutsBody(Body):
     """How long each phase of a model call may take, in seconds."""
 
-    connect_seconds = Number(min_value=0.1, max_value=_MOST_SECONDS, required=False)
-    first_token_seconds = Number(min_value=0.1, max_value=_MOST_SECONDS, required=False)
-    between_tokens_seconds = Number(min_value=0.1, max_value=_MOST_SECONDS, required=False)
-    total_seconds = Number(min_value=0.1, max_value=_MOST_SECONDS, required=False)
+    connect = Number(min_value=0.1, max_value=_MOST_SECONDS, required=False)
+    first_token = Number(min_value=0.1, max_value=_MOST_SECONDS, required=False)
+    between = Number(min_value=0.1, max_value=_MOST_SECONDS, required=False)
+    total = Number(min_value=0.1, max_value=_MOST_SECONDS, required=False)
 
 
 class ProviderPatchBody(Body):

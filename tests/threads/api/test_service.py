@@ -1,0 +1,79 @@
+"""Health, readiness, the OpenAPI document and its page."""
+
+from __future__ import annotations
+
+import re
+from io import StringIO
+
+import pytest
+from django.core.management import call_command
+from django.db import connection
+
+from memory import lanes
+from tests.threads.api.client import Api
+from tests.threads.api.test_routes import ROUTES
+from threads.api.errors import STATUS
+
+
+def test_healthz_answers_without_a_key(db: None) -> None:
+    answer = Api(None).get("/healthz")
+    assert (answer.status_code, answer.json()) == (200, {"status": "ok"})
+    assert answer["X-Request-Id"]
+
+
+def test_readyz_names_the_queues_without_a_sign_of_life(db: None) -> None:
+    answer = Api(None).get("/readyz")
+    assert (answer.status_code, answer.json()["code"]) == (503, "not_ready")
+    assert answer["Content-Type"] == "application/problem+json"
+    assert {error["field"] for error in answer.json()["errors"]} == {"lanes"}
+    lanes.beat(name=lanes.CONTROL)
+    assert len(Api(None).get("/readyz").json()["errors"]) == 1
+    lanes.beat(name=lanes.lane_name(0))
+    assert Api(None).get("/readyz").json() == {"status": "ready"}
+    with connection.cursor() as cursor:
+        cursor.execute("UPDATE memory_lane SET heartbeat_at = now() - interval '1 hour'")
+    assert Api(None).get("/readyz").status_code == 503
+
+
+@pytest.mark.req("E03")
+def test_openapi_document_is_valid_without_a_warning() -> None:
+    out = StringIO()
+    call_command(
+        "spectacular", "--validate", "--fail-on-warn", "--format", "openapi-json", stdout=out
+    )
+    assert '"bearer"' in out.getvalue()
+
+
+@pytest.mark.req("E03")
+def test_openapi_document_describes_every_route_with_its_errors(db: None) -> None:
+    document = Api(None).get("/v1/openapi.json").json()
+    described = {
+        (method.upper(), path)
+        for path, methods in document["paths"].items()
+        for method in methods
+        if path.startswith("/v1/")
+    }
+    assert described == {(method, path) for method, path, _ in ROUTES}
+    for method, path, _ in ROUTES:
+        operation = document["paths"][path][method.lower()]
+        assert operation["security"] == [{"apiKey": []}], path
+        assert {"401", "403"} <= set(operation["responses"]), path
+        assert operation["summary"]
+    run = document["paths"]["/v1/agents/{agent_id}/run"]["post"]
+    assert run["requestBody"]["content"]["application/json"]["examples"]
+    stream = document["paths"]["/v1/agents/{agent_id}/run/stream"]["post"]
+    assert "text/event-stream" in stream["responses"]["200"]["content"]
+
+
+def test_docs_page_loads_nothing_from_another_host(db: None) -> None:
+    page = Api(None).get("/v1/docs", headers={"Accept": "text/html"})
+    assert page.status_code == 200
+    html = page.content.decode()
+    assert re.findall(r"https?://[^\s\"']+", html) == []
+    assert re.findall(r"(?:src|href)=[\"']//", html) == []
+    assert "/static/drf_spectacular_sidecar/" in html
+    assert "/v1/openapi.json" in html
+
+
+def test_every_code_has_a_status_that_is_an_error() -> None:
+    assert all(400 <= status < 600 for status in STATUS.values())
