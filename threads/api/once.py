@@ -9,7 +9,7 @@ import asyncio
 import hashlib
 from collections.abc import Callable
 from functools import wraps
-from typing import Any, Concatenate, Final, ParamSpec
+from typing import Any, Concatenate, Final, ParamSpec, Protocol
 
 import re2
 from django.http import HttpRequest, HttpResponse
@@ -26,7 +26,6 @@ from threads.api.deferred import DeferredResponse
 from threads.api.errors import answer_to
 from threads.api.renderers import to_json
 from threads.api.requests import django_request
-from threads.api.views.base import ApiView
 from threads.idempotency import Claimed, Found, Stored
 
 P = ParamSpec("P")
@@ -34,6 +33,21 @@ WAIT_SECONDS: Final = 0.1
 REPLAYED: Final = "Idempotency-Replayed"
 _LEASE_SECONDS: Final = 60.0
 _KEY = re2.compile(r"^[!-~]([ -~]{0,253}[!-~])?$")
+
+
+class KeyedView(Protocol):
+    """What is needed of a view whose POST takes a key."""
+
+    request: Request
+
+    @property
+    def scope(self) -> Scope:
+        """Names tenant and principal."""
+        ...
+
+    def finalize_response(self, request: Request, response: Response) -> HttpResponseBase:
+        """Make the response ready to be rendered."""
+        ...
 
 
 class InvalidIdempotencyKeyError(InvalidInputError):
@@ -108,7 +122,7 @@ class _Attempt:
 
     def __init__(
         self,
-        view: ApiView,
+        view: KeyedView,
         key: str,
         handle: Callable[[], Response],
         *,

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from django.http import HttpResponse
 from django.test import Client
 
 from memory.models import EndUser, Tenant
@@ -33,29 +32,28 @@ class Api:
         self.client = Client()
         self.headers = {"Authorization": f"Bearer {raw}"} if raw is not None else {}
 
-    def send(self, method: str, path: str, body: Any = None, **options: Any) -> HttpResponse:
+    def send(self, method: str, path: str, body: Any = None, **options: Any) -> Any:
         """Send a request; a body that is bytes goes as it is."""
         headers = self.headers | options.pop("headers", {})
         content_type = options.pop("content_type", "application/json")
         data = body if isinstance(body, bytes) else _json(body)
-        found: HttpResponse = self.client.generic(
+        return self.client.generic(
             method, path, data, content_type if data else "", headers=headers, **options
         )
-        return found
 
-    def get(self, path: str, query: Any = None, **options: Any) -> HttpResponse:
+    def get(self, path: str, query: Any = None, **options: Any) -> Any:
         """GET."""
         return self.send("GET", path, query_params=query, **options)
 
-    def post(self, path: str, body: Any = None, **options: Any) -> HttpResponse:
+    def post(self, path: str, body: Any = None, **options: Any) -> Any:
         """POST."""
         return self.send("POST", path, body, **options)
 
-    def patch(self, path: str, body: Any = None, **options: Any) -> HttpResponse:
+    def patch(self, path: str, body: Any = None, **options: Any) -> Any:
         """PATCH."""
         return self.send("PATCH", path, body, **options)
 
-    def delete(self, path: str, **options: Any) -> HttpResponse:
+    def delete(self, path: str, **options: Any) -> Any:
         """DELETE."""
         return self.send("DELETE", path, **options)
 
