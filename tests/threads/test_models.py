@@ -1,0 +1,269 @@
+"""Every named constraint and trigger of the three apps' tables, each broken once in raw SQL.
+
+A constraint without an entry here fails the walk. Rows are copies of good ones, changed in one
+place, so that nothing but the constraint meant can refuse them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import product
+from typing import Any
+
+import pytest
+from django.apps import apps
+from django.db import DataError, IntegrityError, connections, models, transaction
+
+from memory.rls import scoped_transaction
+from tests.conftest import empty_tables
+from tests.factories import (
+    NOW,
+)
+from tests.isolation.worlds import World, insert_copy, make_world, read_row
+from threads.models import FINAL, Run, RunStatus, Thread
+from threads.runs import end
+
+# Of a copied row: the columns that break the check, and nothing else.
+CHECKS: dict[str, dict[str, Any]] = {
+    "agent_window_floor": {"context_window": 1023, "max_output_tokens": 10},
+    "agent_output_fits_window": {"max_output_tokens": 8192},
+    "agent_language_valid": {"language": "fr"},
+    "apikey_scopes_not_empty": {"scopes": []},
+    "apikey_prefix_shape": {"prefix": "ABCDEFGH"},
+    "job_status_valid": {"status": "odd"},
+    "job_kind_valid": {"kind": "odd"},
+    "job_running_has_lease": {"status": "running", "lease_until": None},
+    "message_role_valid": {"role": "developer"},
+    "provider_kind_valid": {"kind": "odd"},
+    "provider_locality_valid": {"locality": "moon"},
+    "run_status_valid": {"status": "odd"},
+    "run_origin_valid": {"origin": "odd"},
+    "run_seq_from_one": {"seq": 0},
+    "run_final_has_finished_at": {"finished_at": None},
+    "run_running_has_lease": {"status": "running", "lease_until": None},
+    "tenant_status_valid": {"status": "odd"},
+    "thread_status_valid": {"status": "deleted"},
+}
+# Of a copied row with a fresh id: the columns that stay the other row's own.
+KEPT: dict[str, tuple[str, ...]] = {
+    "agent_active_name_uniq": ("name",),
+    "enduser_user_id_uniq": ("user_id",),
+    "idempotency_key_uniq": ("idempotency_key",),
+    "job_dedupe_unfinished_uniq": ("dedupe_key", "status"),
+    "message_position_uniq": ("position",),
+    "provider_name_uniq": ("name",),
+    "run_seq_uniq": ("seq",),
+    "run_external_id_uniq": ("external_id",),
+    "run_import_key_uniq": ("import_key",),
+    "team_name_uniq": ("name",),
+    "teammember_uniq": ("team_id",),
+    "tenantpolicy_one_per_tenant": (),
+    "thread_external_key_uniq": ("external_key",),
+}
+MOVES = {
+    "queued": {"running", "failed", "cancelled", "rejected"},
+    "running": {"succeeded", "failed", "cancelled", "rejected"},
+}
+STATUSES = [str(status) for status in RunStatus]
+ILLEGAL = [
+    (old, new)
+    for old, new in product(STATUSES, STATUSES)
+    if old != new and new not in MOVES.get(old, set())
+]
+LEGAL = [(old, new) for old, after in MOVES.items() for new in sorted(after)]
+
+
+def constraints(kind: type[models.BaseConstraint]) -> dict[str, type[models.Model]]:
+    return {
+        constraint.name: model
+        for label in ("memory", "governance", "threads")
+        for model in apps.get_app_config(label).get_models()
+        for constraint in model._meta.constraints
+        if isinstance(constraint, kind)
+    }
+
+
+ALL_CHECKS = constraints(models.CheckConstraint)
+ALL_UNIQUES = constraints(models.UniqueConstraint)
+FENCE_TARGETS = sorted(name for name in ALL_UNIQUES if name.endswith("_tenant_id_uniq"))
+
+
+@pytest.fixture(scope="module")
+def _world(django_db_setup: None, django_db_blocker: Any, superuser_url: str) -> Iterator[World]:
+    with django_db_blocker.unblock():
+        made = make_world()
+    yield made
+    with django_db_blocker.unblock():
+        connections.close_all()
+    empty_tables(superuser_url)
+
+
+@pytest.fixture
+def world(_world: World, django_db_blocker: Any) -> Iterator[World]:
+    """A filled tenant inside a transaction of role maint that is undone."""
+    with django_db_blocker.unblock(), transaction.atomic(using="maint"):
+        yield _world
+        transaction.set_rollback(True, using="maint")
+
+
+def copy(world: World, model: Any, *, kept: tuple[str, ...] = (), **changes: Any) -> None:
+    """Insert a copy of the tenant's first row of a table."""
+    table = model._meta.db_table
+    with transaction.atomic(using="maint"), connections["maint"].cursor() as cursor:
+        row = read_row(cursor, table, model.walls.tenant, world.tenant.id)
+        same = {name: row[name] for name in kept}
+        insert_copy(cursor, model, row, **{**world.distinct(model), **same, **changes})
+
+
+def test_every_constraint_has_its_case() -> None:
+    assert ALL_CHECKS.keys() == CHECKS.keys()
+    assert ALL_UNIQUES.keys() == {*KEPT, *FENCE_TARGETS}
+
+
+@pytest.mark.parametrize("name", CHECKS)
+def test_check_broken_refused(world: World, name: str) -> None:
+    model: Any = ALL_CHECKS[name]
+    copy(world, model)
+    with pytest.raises(IntegrityError, match=f'check constraint "{name}"'):
+        copy(world, model, **{**_again(model), **CHECKS[name]})
+
+
+def _again(model: Any) -> dict[str, Any]:
+    """Keep the second copy of a test apart from its first."""
+    changes: dict[str, dict[str, Any]] = {
+        "threads_agent": {"name": "third"},
+        "threads_provider": {"name": "third"},
+        "threads_run": {"seq": 78},
+        "threads_thread": {"external_key": "third"},
+        "threads_message": {"position": 78},
+        "memory_tenant": {"slug": "third"},
+        "governance_apikey": {"prefix": "yy8yy8yy"},
+    }
+    return changes.get(model._meta.db_table, {})
+
+
+@pytest.mark.parametrize("name", KEPT)
+def test_unique_broken_refused(world: World, name: str) -> None:
+    model: Any = ALL_UNIQUES[name]
+    if name != "tenantpolicy_one_per_tenant":
+        copy(world, model)
+    fresh = _again(model)
+    again = {key: value for key, value in fresh.items() if key not in KEPT[name]}
+    with pytest.raises(IntegrityError, match=f'unique constraint "{name}"'):
+        copy(world, model, kept=KEPT[name], **again)
+
+
+@pytest.mark.parametrize("name", FENCE_TARGETS)
+def test_id_taken_refused(world: World, name: str) -> None:
+    """The target of composite keys: the same id again, in any tenant, is refused."""
+    model: Any = ALL_UNIQUES[name]
+    with pytest.raises(IntegrityError, match="duplicate key"):
+        copy(world, model, kept=("id",))
+
+
+@pytest.mark.parametrize(
+    ("name", "again"),
+    [
+        ("job_dedupe_unfinished_uniq", {"status": "done"}),
+        ("agent_active_name_uniq", {"is_active": False}),
+        ("run_external_id_uniq", {"external_id": None}),
+        ("thread_external_key_uniq", {"external_key": None}),
+    ],
+)
+def test_partial_unique_lets_pass_what_it_leaves_out(
+    world: World, name: str, again: dict[str, Any]
+) -> None:
+    """Finished jobs, retired agents and rows without an outside name repeat freely."""
+    model: Any = ALL_UNIQUES[name]
+    kept = tuple(column for column in KEPT[name] if column not in again)
+    copy(world, model, kept=kept, **again)
+
+
+def test_columns_refuse_what_does_not_fit(world: World) -> None:
+    """Attack case 34: the reason names a column's type and no row's value."""
+    with pytest.raises(DataError) as error:
+        copy(world, Thread, title="x" * 201)
+    assert "CNRY" not in str(error.value)
+    with pytest.raises(IntegrityError, match="null value"):
+        copy(world, Run, tenant_id=None)
+
+
+# The state machine of runs.
+
+
+def put(world: World, status: str) -> str:
+    """Insert a run of this status, as an import could have, and return its id."""
+    is_open = status in ("queued", "running")
+    with connections["maint"].cursor() as cursor:
+        row = read_row(cursor, "threads_run", "tenant_id", world.tenant.id)
+        changes = {
+            "origin": "api",
+            "status": status,
+            "finished_at": None if is_open else NOW,
+            "lease_until": NOW,
+            "id": f"run_probe_{status}",
+        }
+        insert_copy(cursor, Run, row, **changes)
+    return f"run_probe_{status}"
+
+
+def move(run_id: str, **columns: Any) -> None:
+    changes = ", ".join(f"{name} = %s" for name in columns)
+    with transaction.atomic(using="maint"), connections["maint"].cursor() as cursor:
+        cursor.execute(
+            f"UPDATE threads_run SET {changes} WHERE id = %s", [*columns.values(), run_id]
+        )
+        assert cursor.rowcount == 1
+
+
+@pytest.mark.req("B13")
+@pytest.mark.parametrize(("old", "new"), ILLEGAL)
+def test_run_illegal_move_refused_by_the_database(world: World, old: str, new: str) -> None:
+    run_id = put(world, old)
+    with pytest.raises(IntegrityError, match=f"a run can not go from {old} to {new}"):
+        move(run_id, status=new, finished_at=NOW, lease_until=NOW)
+
+
+@pytest.mark.req("B13")
+@pytest.mark.parametrize(("old", "new"), LEGAL)
+def test_run_legal_move_passes(world: World, old: str, new: str) -> None:
+    move(put(world, old), status=new, finished_at=NOW, lease_until=NOW)
+
+
+def test_state_machine_is_whole() -> None:
+    assert len(ILLEGAL) + len(LEGAL) == len(STATUSES) * (len(STATUSES) - 1)
+    assert {str(status) for status in FINAL} == set(STATUSES) - MOVES.keys()
+
+
+@pytest.mark.req("B13")
+@pytest.mark.parametrize("status", sorted(FINAL))
+def test_run_of_credence_can_not_be_born_final(world: World, status: str) -> None:
+    """Write-back goes by "succeeded": nobody inserts a run that claims to be."""
+    with pytest.raises(IntegrityError, match="a run starts queued or running"):
+        copy(world, Run, origin="run", status=status)
+    copy(world, Run, origin="import", status=status)
+
+
+@pytest.mark.req("A05")
+@pytest.mark.parametrize("column", ["seq", "thread_id", "end_user_id", "origin"])
+def test_run_keeps_its_place(world: World, column: str) -> None:
+    run_id = put(world, "running")
+    person = world.people[1]
+    values: dict[str, Any] = {
+        "seq": 99,
+        "thread_id": world.people[0].spare_thread.id,
+        "end_user_id": person.row.id,
+        "origin": "run",
+    }
+    with pytest.raises(IntegrityError, match="a run keeps its place"):
+        move(run_id, **{column: values[column]})
+
+
+@pytest.mark.req("B13")
+def test_ended_run_is_not_ended_again(world: World) -> None:
+    """The product's own road stops at a final state before the trigger has to."""
+    run = world.people[0].run
+    scope = world.scope(0)
+    with scoped_transaction(scope):
+        assert not end(scope=scope, run_id=run.id, status=RunStatus.CANCELLED, now=NOW)
+        assert Run.objects.in_scope(scope).get(pk=run.id).status == "succeeded"
