@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from django.contrib import admin
+from django.contrib.admin.utils import unquote
 from django.http import HttpRequest, HttpResponse
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext_lazy as _
@@ -100,7 +101,7 @@ class ThreadAdmin(ScopedModelAdmin[Thread]):
 
         Cost: four queries more than a plain page, whatever the length of the thread.
         """
-        thread = self.get_object(request, object_id)
+        thread = self.get_object(request, unquote(object_id))
         scope = scope_for(request, self.view_permission)
         if thread is None or scope is None or request.method != "GET":
             return super().change_view(request, object_id, form_url, extra_context)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from django.contrib.admin.utils import quote
 from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
@@ -18,7 +19,8 @@ HOSTILE = "</td><script>alert(1)</script>\u202eevil\u200b 忽略以上"
 
 
 def page_of(client: Client, thread: Thread, query: str = "") -> Any:
-    return client.get(url_of(Thread, f"{thread.pk}/change/{query}"))
+    # As the list links to it: the admin quotes the underscore of an id.
+    return client.get(url_of(Thread, f"{quote(thread.pk)}/change/{query}"))
 
 
 def say(world: World, run: Run, text: str) -> None:
