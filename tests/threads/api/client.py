@@ -113,3 +113,18 @@ def make_place(name: str) -> Place:
         key=key,
         canary=canary,
     )
+
+
+def agent_body(place: Place, **values: object) -> dict[str, object]:
+    """A body for POST /v1/agents."""
+    return {
+        "name": "tutor",
+        "provider_id": place.provider.pk,
+        "model": "m",
+        "context_window": 8192,
+    } | values
+
+
+def code_of(response: Any) -> tuple[int, str]:
+    """Status and code of a problem."""
+    return response.status_code, response.json()["code"]

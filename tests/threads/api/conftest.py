@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.factories import make_agent, make_end_user, make_key, make_provider, make_tenant
+from tests.fakes.openai_server import FakeOpenAI
 from tests.threads.api.client import Place, make_place
+from tests.threads.api.stage import Stage
 
 
 @pytest.fixture(autouse=True)
@@ -27,3 +31,14 @@ def a(db: None) -> Place:
 def b(db: None) -> Place:
     """Tenant B."""
     return make_place("B")
+
+
+@pytest.fixture
+def stage(committed_db: None) -> Iterator[Stage]:
+    with FakeOpenAI() as server:
+        tenant = make_tenant()
+        provider = make_provider(
+            tenant, kind="openai_compatible", base_url=server.base_url, locality="local"
+        )
+        agent = make_agent(tenant, provider, model="fake-1")
+        yield Stage(server, tenant, agent, make_key(tenant), make_end_user(tenant, "teacher-7"))
