@@ -127,8 +127,8 @@ def roll(thread: Thread) -> None:
         jobs.complete(scope=scope, claim=claim, now=timezone.now())
 
 
-def summary_of(thread: Thread) -> ThreadSummary | None:
-    """The stored summary."""
+def summary_of(thread: Thread) -> Any:
+    """The stored summary, None if there is none yet."""
     scope = session_of(thread)
     with scoped_transaction(scope):
         return ThreadSummary.objects.in_scope(scope).first()

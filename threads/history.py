@@ -28,6 +28,7 @@ from threads.turn_cutting import (
 
 SHOWN: Final = (RunStatus.SUCCEEDED, RunStatus.FAILED)
 _MOST_HEADS: Final = 400
+_MOST_NAMED: Final = 50  # the ledger is stored with every run
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -219,13 +220,15 @@ def _left_out(
         name = scope.thread_id or ""
         reason = CUT if summary else "section_cap"
         rows.append(Dropped(kind="summary", id=name, tokens=tokens, reason=reason))
-    if view.older_uncovered:
-        numbers = f"{view.upto_seq + 1}-{view.heads[0].seq - 1}"
-        tokens = view.older_tokens
+    named = awaiting[-_MOST_NAMED:]
+    older = awaiting[: len(awaiting) - len(named)]
+    if view.older_uncovered or older:
+        numbers = f"{view.upto_seq + 1}-{(named or view.heads)[0].seq - 1}"
+        tokens = view.older_tokens + sum(head.tokens for head in older)
         rows.append(Dropped(kind="turns", id=numbers, tokens=tokens, reason="awaiting_summary"))
     rows += [
         Dropped(kind="turn", id=head.run_id, tokens=head.tokens, reason="awaiting_summary")
-        for head in awaiting
+        for head in named
     ]
     return tuple(rows)
 

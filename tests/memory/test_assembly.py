@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import time
 from datetime import UTC, datetime
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -27,12 +28,12 @@ GROWING = [
 ]
 
 
-def item(kind: str, text: str, *, number: int = 1, label: str = "名", **more) -> HandedItem:
+def item(kind: str, text: str, *, number: int = 1, label: str = "名", **more: Any) -> HandedItem:
     values = {"source": "", "as_of": None, "is_stale": False} | more
     return HandedItem(kind=kind, id=f"{kind}-{number}", label=label, text=text, **values)
 
 
-def pack(items, *, cap: int, name: str = "reference", wording=CHINESE):
+def pack(items: Any, *, cap: int, name: str = "reference", wording: Any = CHINESE) -> Any:
     return pack_handed(name=name, items=items, wording=wording, tag=TAG, cap=cap)
 
 
@@ -45,7 +46,9 @@ pieces = st.sampled_from(GROWING).flatmap(lambda p: st.integers(0, 400).map(lamb
     cap=st.integers(0, 3000),
     wording=st.sampled_from([CHINESE, ENGLISH]),
 )
-def test_packed_section_is_within_cap_and_names_every_item(texts, cap, wording):
+def test_packed_section_is_within_cap_and_names_every_item(
+    texts: Any, cap: Any, wording: Any
+) -> None:
     items = [item(kind, text, number=n) for n, (kind, text) in enumerate(texts)]
     packed = pack(items, cap=cap, wording=wording)
     assert estimate(packed.text) == packed.row.granted <= cap
@@ -60,7 +63,7 @@ def test_packed_section_is_within_cap_and_names_every_item(texts, cap, wording):
         assert opener not in packed.text
 
 
-def test_material_too_long_is_cut_in_the_middle_fact_never():
+def test_material_too_long_is_cut_in_the_middle_fact_never() -> None:
     long_text = "头" + "树与图。" * 2000 + "尾"
     packed = pack([item("material", long_text)], cap=300)
     assert " … " in packed.text
@@ -71,7 +74,7 @@ def test_material_too_long_is_cut_in_the_middle_fact_never():
     assert [shown.id for shown, _ in fact.shown] == ["fact-2"]
 
 
-def test_item_says_source_time_and_staleness_in_both_languages():
+def test_item_says_source_time_and_staleness_in_both_languages() -> None:
     at = datetime(2026, 6, 12, 8, 0, tzinfo=UTC)
     stale = item("fact", "12", label="库存", source="erp.stock", as_of=at, is_stale=True)
     zh = pack([stale], cap=400, name="facts").text
@@ -80,7 +83,7 @@ def test_item_says_source_time_and_staleness_in_both_languages():
     assert "- 库存 (erp.stock, as of 2026-06-12 08:00 UTC, may be out of date): 12" in en
 
 
-def test_packing_three_mebibytes_is_fast():
+def test_packing_three_mebibytes_is_fast() -> None:
     items = [item("material", "树与图的遍历。" * 140_000), item("material", "x y " * 500_000)]
     started = time.perf_counter()
     packed = pack(items, cap=1500)
@@ -89,7 +92,7 @@ def test_packing_three_mebibytes_is_fast():
 
 
 @pytest.mark.parametrize("system", ["", "You help."])
-def test_request_alone_is_sent_as_it_is(system):
+def test_request_alone_is_sent_as_it_is(system: Any) -> None:
     request = '{"a": {b}} %s {0.__class__}\n'
     messages = build_messages(
         system_prompt=system, wording=CHINESE, tag=TAG, sections=("", ""), request=request

@@ -14,7 +14,7 @@ def broken(breaker: CircuitBreaker, times: int, *, now: datetime = NOW) -> None:
         breaker.failed(provider_id="a", now=now)
 
 
-def test_third_failure_in_a_row_opens_for_a_minute_and_for_this_provider_only():
+def test_third_failure_in_a_row_opens_for_a_minute_and_for_this_provider_only() -> None:
     breaker = CircuitBreaker()
     broken(breaker, FAILURES_TO_OPEN - 1)
     assert not breaker.is_open(provider_id="a", now=NOW)
@@ -26,7 +26,7 @@ def test_third_failure_in_a_row_opens_for_a_minute_and_for_this_provider_only():
     assert not breaker.is_open(provider_id="a", now=later)
 
 
-def test_success_in_between_starts_the_count_anew():
+def test_success_in_between_starts_the_count_anew() -> None:
     breaker = CircuitBreaker()
     broken(breaker, FAILURES_TO_OPEN - 1)
     breaker.succeeded(provider_id="a")
@@ -34,7 +34,7 @@ def test_success_in_between_starts_the_count_anew():
     assert not breaker.is_open(provider_id="a", now=NOW)
 
 
-def test_one_failed_try_after_the_rest_opens_again_one_success_closes():
+def test_one_failed_try_after_the_rest_opens_again_one_success_closes() -> None:
     breaker = CircuitBreaker()
     broken(breaker, FAILURES_TO_OPEN)
     later = NOW + timedelta(seconds=OPEN_SECONDS)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
+from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from django.utils import timezone
@@ -24,14 +26,14 @@ from threads.runs import cancel_run, end
 
 
 @pytest.fixture
-def world(committed_db):
+def world(committed_db: None) -> Iterator[Any]:
     with FakeOpenAI() as server:
         tenant = make_tenant()
         agent = make_agent(tenant, provider=fake_provider(tenant, server), model="fake-1")
         yield server, make_key(tenant), agent
 
 
-def test_run_ended_elsewhere_closes_the_provider_call_soon(world):
+def test_run_ended_elsewhere_closes_the_provider_call_soon(world: Any) -> None:
     server, key, agent = world
     server.answer_with(lambda body: Answer(deltas=("a", "b"), gate=threading.Event(), gate_after=1))
     prepared = prepare(key, agent, "hi")
@@ -40,7 +42,7 @@ def test_run_ended_elsewhere_closes_the_provider_call_soon(world):
     def cancel() -> None:
         cancel_run(scope=prepared.scope, run_id=prepared.run_id, now=timezone.now())
 
-    async def drive():
+    async def drive() -> Any:
         driver, bystander = RunDriver(prepared).start(), RunDriver(other).start()
         async for one in driver.events():
             if isinstance(one, Delta):
@@ -63,12 +65,12 @@ def test_run_ended_elsewhere_closes_the_provider_call_soon(world):
     assert (run.status, run.output) == (RunStatus.CANCELLED, "")
 
 
-def test_run_swept_as_failed_meanwhile_is_reported_as_that(world):
+def test_run_swept_as_failed_meanwhile_is_reported_as_that(world: Any) -> None:
     server, key, agent = world
     server.script(Answer(deltas=("a", "b"), gate=threading.Event(), gate_after=1))
     prepared = prepare(key, agent, "hi")
 
-    async def drive():
+    async def drive() -> Any:
         driver = RunDriver(prepared).start()
         await in_database_thread(sweep)
         return await asyncio.wait_for(driver.outcome(), 20)
@@ -88,11 +90,11 @@ def test_run_swept_as_failed_meanwhile_is_reported_as_that(world):
     assert stored_run(prepared).status == RunStatus.FAILED
 
 
-def test_nothing_is_watched_once_runs_have_ended(world):
+def test_nothing_is_watched_once_runs_have_ended(world: Any) -> None:
     _, key, agent = world
     prepared = prepare(key, agent, "hi")
 
-    async def drive():
+    async def drive() -> Any:
         last = await RunDriver(prepared).start().outcome()
         here = cancellation._here()
         watcher = here.watcher

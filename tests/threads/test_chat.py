@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 from decimal import Decimal
+from typing import Any
 
 import pytest
 
@@ -16,7 +17,7 @@ from threads.models import Agent, Provider
 NOW = datetime(2026, 11, 2, 9, 0, tzinfo=UTC)
 
 
-def provider(locality: str, vendor: str = "a", **values) -> Provider:
+def provider(locality: str, vendor: str = "a", **values: Any) -> Provider:
     values = {"kind": "openai_compatible", "name": f"{locality}-{vendor}"} | values
     return Provider(locality=locality, vendor=vendor, **values)
 
@@ -44,8 +45,8 @@ def agent(own: Provider, fallback: Provider | None, *, has_consent: bool = False
     ],
 )
 def test_fallback_is_never_from_local_to_cloud_nor_to_another_vendor_unasked(
-    own, fallback, has_consent, is_allowed
-):
+    own: Any, fallback: Any, has_consent: Any, is_allowed: Any
+) -> None:
     """181."""
     mine, other = provider(*own), provider(*fallback)
     found = memory_providers(agent(mine, other, has_consent=has_consent))
@@ -53,8 +54,8 @@ def test_fallback_is_never_from_local_to_cloud_nor_to_another_vendor_unasked(
 
 
 @pytest.mark.req("A15")
-def test_provider_switched_off_is_never_asked():
-    off = {"is_active": False}
+def test_provider_switched_off_is_never_asked() -> None:
+    off: dict[str, Any] = {"is_active": False}
     mine, other = provider("cloud"), provider("local")
     assert memory_providers(agent(mine, provider("local", **off))) == (mine,)
     assert memory_providers(agent(provider("cloud", **off), other)) == (other,)
@@ -63,7 +64,7 @@ def test_provider_switched_off_is_never_asked():
     assert memory_providers(agent(mine, None)) == (mine,)
 
 
-def test_config_opens_the_key_and_never_shows_it():
+def test_config_opens_the_key_and_never_shows_it() -> None:
     sealed = seal("sk-very-secret", keys=encryption_keys())
     config = provider_config(provider("cloud", sealed_api_key=sealed, timeouts={"total": 7}))
     assert config.api_key == "sk-very-secret"
@@ -73,7 +74,7 @@ def test_config_opens_the_key_and_never_shows_it():
     assert provider_config(provider("local")).api_key is None
 
 
-def test_timeouts_not_set_have_their_defaults():
+def test_timeouts_not_set_have_their_defaults() -> None:
     assert provider_timeouts({}) == ProviderTimeouts()
     assert provider_timeouts({"connect": 1, "first_token": 2, "between": 3, "total": 4}) == (
         ProviderTimeouts(
@@ -82,7 +83,7 @@ def test_timeouts_not_set_have_their_defaults():
     )
 
 
-def test_built_in_and_local_models_cost_nothing_cloud_ones_their_price():
+def test_built_in_and_local_models_cost_nothing_cloud_ones_their_price() -> None:
     usage = Usage(input_tokens=1_000_000, output_tokens=1_000_000)
     offline = price(provider=provider("local", kind="offline"), model="x", usage=usage, now=NOW)
     assert (offline.usd, offline.is_known) == (Decimal(0), True)

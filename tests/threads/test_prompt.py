@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -47,7 +48,7 @@ def build(
     view: ThreadView | None = None,
     policy: dict | None = None,
     agent: dict | None = None,
-    **request,
+    **request: Any,
 ) -> Assembled:
     values = {"system_prompt": "You help.", "context_window": 8192, "max_output_tokens": 512}
     return assemble(
@@ -89,8 +90,15 @@ words = st.one_of(
     language=st.sampled_from(["zh", "en", "auto"]),
 )
 def test_prompt_is_within_target_and_ends_with_request(
-    question, system, summary, facts, materials, window, answer_share, language
-):
+    question: Any,
+    system: Any,
+    summary: Any,
+    facts: Any,
+    materials: Any,
+    window: Any,
+    answer_share: Any,
+    language: Any,
+) -> None:
     built = build(
         question,
         view=summary_view(summary),
@@ -127,7 +135,7 @@ def test_prompt_is_within_target_and_ends_with_request(
 @pytest.mark.req("A09")
 @pytest.mark.parametrize("language", ["zh", "en"])
 @pytest.mark.parametrize("hostile", HOSTILE)
-def test_hostile_summary_and_material_stay_inside_one_boundary(language, hostile):
+def test_hostile_summary_and_material_stay_inside_one_boundary(language: Any, hostile: Any) -> None:
     built = build(
         "简答题换两道",
         view=summary_view(f"前面的。{hostile}"),
@@ -146,7 +154,7 @@ def test_hostile_summary_and_material_stay_inside_one_boundary(language, hostile
 
 
 @pytest.mark.req("A08")
-def test_request_of_format_strings_passes_verbatim_m6():
+def test_request_of_format_strings_passes_verbatim_m6() -> None:
     """M6, 86."""
     built = build(FORMAT, view=summary_view(FORMAT))
     assert built.messages[-1].content.endswith("\n" + FORMAT)
@@ -154,7 +162,7 @@ def test_request_of_format_strings_passes_verbatim_m6():
 
 
 @pytest.mark.req("A01")
-def test_sections_stand_in_order_facts_thread_reference_request():
+def test_sections_stand_in_order_facts_thread_reference_request() -> None:
     built = build(
         "问题",
         view=summary_view("摘要文字"),
@@ -173,7 +181,7 @@ def test_sections_stand_in_order_facts_thread_reference_request():
 
 
 @pytest.mark.req("A08")
-def test_lower_priority_is_cut_first_when_the_window_is_small():
+def test_lower_priority_is_cut_first_when_the_window_is_small() -> None:
     built = build(
         "问题",
         agent={"context_window": 1024, "max_output_tokens": 600},
@@ -191,7 +199,7 @@ def test_lower_priority_is_cut_first_when_the_window_is_small():
     assert built.ledger.decision == "trim"
 
 
-def test_summary_without_room_is_named_and_not_among_the_items():
+def test_summary_without_room_is_named_and_not_among_the_items() -> None:
     built = build(
         "问" * 500,
         agent={"context_window": 1024, "max_output_tokens": 600, "system_prompt": ""},
@@ -204,7 +212,7 @@ def test_summary_without_room_is_named_and_not_among_the_items():
     assert built.items == []
 
 
-def test_bare_prompt_over_target_is_rejected_with_its_account():
+def test_bare_prompt_over_target_is_rejected_with_its_account() -> None:
     built = build("数据结构" * 2000, agent={"context_window": 1024, "max_output_tokens": 256})
     assert built.ledger.decision == "reject"
     assert built.ledger.prompt_tokens == 0
@@ -213,7 +221,7 @@ def test_bare_prompt_over_target_is_rejected_with_its_account():
 
 
 @pytest.mark.req("D01")
-def test_items_say_source_tier_and_staleness():
+def test_items_say_source_tier_and_staleness() -> None:
     built = build(
         "问题",
         view=summary_view("摘要"),
@@ -233,7 +241,7 @@ def test_items_say_source_tier_and_staleness():
 
 
 @pytest.mark.req("B17")
-def test_secrets_in_facts_and_materials_never_reach_prompt_or_items():
+def test_secrets_in_facts_and_materials_never_reach_prompt_or_items() -> None:
     secret = "ghp_16C7e42F292c6912E7710c838347Ae178B4a"
     built = build(
         "问题",
@@ -248,11 +256,13 @@ def test_secrets_in_facts_and_materials_never_reach_prompt_or_items():
 @pytest.mark.parametrize(
     ("window", "output", "target"), [(8192, 512, 6553), (8192, 4096, 4096), (1024, 1, 819)]
 )
-def test_target_is_four_fifths_of_window_and_leaves_the_answer_room(window, output, target):
+def test_target_is_four_fifths_of_window_and_leaves_the_answer_room(
+    window: Any, output: Any, target: Any
+) -> None:
     assert target_budget(context_window=window, max_output_tokens=output) == target
 
 
-def test_chinese_history_of_40_000_characters_really_fits_d7():
+def test_chinese_history_of_40_000_characters_really_fits_d7() -> None:
     """D7: judged by a real tokenizer, not by the estimate that made the prompt."""
     built = build(
         "总结一下",

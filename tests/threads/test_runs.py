@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import inspect
 from datetime import timedelta
+from decimal import Decimal
+from typing import Any
 
 import pytest
 from django.db import IntegrityError, connection
@@ -33,35 +35,31 @@ SECRET = "ghp_16C7e42F292c6912E7710c838347Ae178B4a"
 
 
 @pytest.fixture
-def world(db):
+def world(db: None) -> Any:
     tenant = make_tenant()
     return tenant, make_key(tenant), make_agent(tenant)
 
 
-def answered(text: str = "答", **values) -> Answered:
-    return Answered(
-        **(
-            {
-                "text": text,
-                "model": "m",
-                "input_tokens": 5,
-                "output_tokens": 2,
-                "cost_usd": 0,
-                "is_cost_known": True,
-                "steps": ({"kind": "model", "ms": 1.5, "data": {}},),
-            }
-            | values
-        )
-    )
+def answered(text: str = "答", **values: Any) -> Answered:
+    given: dict[str, Any] = {
+        "text": text,
+        "model": "m",
+        "input_tokens": 5,
+        "output_tokens": 2,
+        "cost_usd": Decimal(0),
+        "is_cost_known": True,
+        "steps": ({"kind": "model", "ms": 1.5, "data": {}},),
+    }
+    return Answered(**(given | values))
 
 
-def thread_of(prepared) -> Thread:
+def thread_of(prepared: Any) -> Thread:
     with scoped_transaction(prepared.scope):
         return Thread.objects.in_scope(prepared.scope).get(pk=prepared.thread_id)
 
 
 @pytest.mark.req("A04")
-def test_new_thread_and_untitled_thread_take_their_title_from_the_first_input(world):
+def test_new_thread_and_untitled_thread_take_their_title_from_the_first_input(world: Any) -> None:
     tenant, key, agent = world
     prepared = prepare(key, agent, "出一份\n数据结构试卷" * 10)
     assert prepared.title == thread_of(prepared).title == ("出一份 数据结构试卷" * 10)[:40]
@@ -73,7 +71,7 @@ def test_new_thread_and_untitled_thread_take_their_title_from_the_first_input(wo
 
 
 @pytest.mark.req("A05")
-def test_runs_accepted_at_once_have_dense_unique_numbers_g1(committed_db):
+def test_runs_accepted_at_once_have_dense_unique_numbers_g1(committed_db: None) -> None:
     """G1."""
     tenant = make_tenant()
     key, agent = make_key(tenant), make_agent(tenant)
@@ -88,7 +86,7 @@ def test_runs_accepted_at_once_have_dense_unique_numbers_g1(committed_db):
 
 
 @pytest.mark.req("A05")
-def test_number_of_a_rolled_back_accept_is_given_back(world):
+def test_number_of_a_rolled_back_accept_is_given_back(world: Any) -> None:
     tenant, key, agent = world
     first = prepare(key, agent, "一")
 
@@ -103,7 +101,7 @@ def test_number_of_a_rolled_back_accept_is_given_back(world):
     assert thread_of(first).next_seq == 3
 
 
-def test_take_seq_of_an_erased_thread_is_not_found(world):
+def test_take_seq_of_an_erased_thread_is_not_found(world: Any) -> None:
     tenant, _, agent = world
     gone = new_thread(agent)
     with scoped_transaction(scope_of(tenant)):
@@ -112,19 +110,20 @@ def test_take_seq_of_an_erased_thread_is_not_found(world):
             runs.take_seq(scope=scope_of(tenant), thread=gone, now=NOW)
 
 
-def test_accepted_run_has_its_input_message_and_a_lease(world):
+def test_accepted_run_has_its_input_message_and_a_lease(world: Any) -> None:
     _, key, agent = world
     before = timezone.now()
     prepared = prepare(key, agent, "问题")
     run = stored_run(prepared)
     assert (run.status, run.input, run.seq, run.message_count) == ("running", "问题", 1, 1)
+    assert run.lease_until is not None
     assert run.lease_until > before + timedelta(seconds=300)
     with scoped_transaction(prepared.scope):
         message = Message.objects.in_scope(prepared.scope).get()
     assert (message.role, message.position, message.content) == ("user", 0, "问题")
 
 
-def end_of(prepared, how: str) -> bool:
+def end_of(prepared: Any, how: str) -> bool:
     now = timezone.now()
     if how == "succeeded":
         return pipeline.finish_success(prepared=prepared, answered=answered(), now=now)
@@ -135,7 +134,9 @@ def end_of(prepared, how: str) -> bool:
 
 @pytest.mark.parametrize("first", ["succeeded", "failed", "cancelled"])
 @pytest.mark.parametrize("second", ["succeeded", "failed", "cancelled"])
-def test_first_end_stands_and_the_second_changes_nothing_139(world, first, second):
+def test_first_end_stands_and_the_second_changes_nothing_139(
+    world: Any, first: Any, second: Any
+) -> None:
     """139."""
     _, key, agent = world
     prepared = prepare(key, agent, "问")
@@ -156,7 +157,7 @@ def test_first_end_stands_and_the_second_changes_nothing_139(world, first, secon
         cancel_run(scope=prepared.scope, run_id=prepared.run_id, now=NOW)
 
 
-def test_cancelling_and_finishing_at_once_has_one_winner(committed_db):
+def test_cancelling_and_finishing_at_once_has_one_winner(committed_db: None) -> None:
     tenant = make_tenant()
     key, agent = make_key(tenant), make_agent(tenant)
     for _ in range(5):
@@ -171,7 +172,7 @@ def test_cancelling_and_finishing_at_once_has_one_winner(committed_db):
         assert winners == [stored_run(prepared).status]
 
 
-def test_database_refuses_a_move_the_state_machine_lacks(world):
+def test_database_refuses_a_move_the_state_machine_lacks(world: Any) -> None:
     _, key, agent = world
     prepared = prepare(key, agent, "问")
     end_of(prepared, "failed")
@@ -179,7 +180,7 @@ def test_database_refuses_a_move_the_state_machine_lacks(world):
         Run.objects.in_scope(prepared.scope).update(status=RunStatus.SUCCEEDED)
 
 
-def test_cancel_of_another_tenants_run_is_not_found(world):
+def test_cancel_of_another_tenants_run_is_not_found(world: Any) -> None:
     _, key, agent = world
     prepared = prepare(key, agent, "问")
     with pytest.raises(NotFoundError):
@@ -192,7 +193,9 @@ def test_cancel_of_another_tenants_run_is_not_found(world):
 @pytest.mark.req("B13")
 @pytest.mark.parametrize("how", ["succeeded", "failed", "cancelled"])
 @pytest.mark.parametrize("is_on", [True, False])
-def test_only_a_succeeded_run_with_the_switch_on_enqueues_work(world, how, is_on):
+def test_only_a_succeeded_run_with_the_switch_on_enqueues_work(
+    world: Any, how: Any, is_on: Any
+) -> None:
     tenant, key, agent = world
     change_policy(scope=scope_of(tenant), changes={"writeback": is_on}, now=NOW)
     thread = new_thread(agent, make_end_user(tenant, "teacher-7"))
@@ -211,7 +214,7 @@ def make_turns(thread: Thread, count: int) -> None:
 
 
 @pytest.mark.req("B13")
-def test_no_caller_can_say_what_is_written_back():
+def test_no_caller_can_say_what_is_written_back() -> None:
     """58: neither a request nor any way to end a run has a word for it."""
     taken = set(inspect.signature(pipeline.prepare).parameters)
     for end in (pipeline.finish_success, pipeline.finish_failure, pipeline.finish_cancelled):
@@ -222,7 +225,7 @@ def test_no_caller_can_say_what_is_written_back():
 
 
 @pytest.mark.req("B17")
-def test_secrets_of_a_run_are_in_no_column_91(committed_db, superuser_url):
+def test_secrets_of_a_run_are_in_no_column_91(committed_db: None, superuser_url: str) -> None:
     """91, 94: looked for in every column of every table."""
     tenant = make_tenant()
     key, agent = make_key(tenant), make_agent(tenant)
@@ -241,7 +244,7 @@ def test_secrets_of_a_run_are_in_no_column_91(committed_db, superuser_url):
     assert "threads_runtrace" in tables_with(superuser_url, "[secret:")
 
 
-def test_trace_numbers_its_steps_on(world):
+def test_trace_numbers_its_steps_on(world: Any) -> None:
     _, key, agent = world
     prepared = prepare(key, agent, "问")
     steps = ({"kind": "model", "ms": 1.5, "data": {"a": "二"}}, {"kind": "tool", "ms": 2})
@@ -259,7 +262,7 @@ def test_trace_numbers_its_steps_on(world):
 
 
 @pytest.mark.req("A12")
-def test_first_turn_and_turn_after_a_long_pause_are_bootstrap(world):
+def test_first_turn_and_turn_after_a_long_pause_are_bootstrap(world: Any) -> None:
     _, key, agent = world
     first = prepare(key, agent, "一")
     second = prepare(key, agent, "二", first.thread_id)
@@ -269,7 +272,7 @@ def test_first_turn_and_turn_after_a_long_pause_are_bootstrap(world):
     assert prepare(key, agent, "三", first.thread_id).is_bootstrap
 
 
-def test_prepare_and_finish_take_few_statements(world):
+def test_prepare_and_finish_take_few_statements(world: Any) -> None:
     tenant, key, agent = world
     thread = new_thread(agent, make_end_user(tenant, "teacher-7"))
     tell(thread, [("题目" * 800, "答案" * 800)] * 3)
@@ -286,7 +289,7 @@ def test_prepare_and_finish_take_few_statements(world):
 
 
 @pytest.mark.req("A08")
-def test_concurrent_run_sees_only_turns_finished_when_it_was_prepared(world):
+def test_concurrent_run_sees_only_turns_finished_when_it_was_prepared(world: Any) -> None:
     _, key, agent = world
     first = prepare(key, agent, "CNRY-eins")
     second = prepare(key, agent, "zwei", first.thread_id)
@@ -297,7 +300,7 @@ def test_concurrent_run_sees_only_turns_finished_when_it_was_prepared(world):
     assert "zwei" not in third.request.messages[-1].content
 
 
-def test_message_helper_stores_what_it_is_given(world):
+def test_message_helper_stores_what_it_is_given(world: Any) -> None:
     _, key, agent = world
     prepared = prepare(key, agent, "问")
     run = stored_run(prepared)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -13,7 +14,7 @@ from threads.titles import TITLE_CHARS, title_of
 
 @pytest.mark.req("A04")
 @given(st.text())
-def test_title_is_at_most_40_characters_on_one_line(text):
+def test_title_is_at_most_40_characters_on_one_line(text: Any) -> None:
     title = title_of(text)
     assert len(title) <= TITLE_CHARS == 40
     assert title == " ".join(title.split()) or title.endswith(" ")
@@ -31,11 +32,11 @@ def test_title_is_at_most_40_characters_on_one_line(text):
         ("", ""),
     ],
 )
-def test_title_is_start_of_first_input(text, title):
+def test_title_is_start_of_first_input(text: Any, title: Any) -> None:
     assert title_of(text) == title
 
 
-def test_title_of_huge_input_looks_at_its_start_only():
+def test_title_of_huge_input_looks_at_its_start_only() -> None:
     started = time.perf_counter()
     assert title_of("word " * 4_000_000) == "word " * 8
     assert time.perf_counter() - started < 1

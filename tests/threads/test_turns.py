@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from datetime import timedelta
+from typing import Any
 
 import psycopg
 import pytest
@@ -24,21 +25,21 @@ SECRET = "ghp_16C7e42F292c6912E7710c838347Ae178B4a"
 
 
 @pytest.fixture
-def thread(db) -> Thread:
+def thread(db: None) -> Thread:
     return new_thread(make_agent(make_tenant()))
 
 
-def record(thread: Thread, **values) -> tuple[Run, bool]:
+def record(thread: Thread, **values: Any) -> tuple[Run, bool]:
     turn = RecordedTurn(**({"input": "问", "output": "答"} | values))
     return record_turn(scope=session_of(thread), thread_id=thread.pk, turn=turn, now=NOW)
 
 
-def rows(model, thread: Thread) -> list:
+def rows(model: Any, thread: Thread) -> list:
     with scoped_transaction(session_of(thread)):
         return list(model.objects.in_scope(session_of(thread)).order_by("id"))
 
 
-def test_repeat_by_external_id_returns_the_first(thread):
+def test_repeat_by_external_id_returns_the_first(thread: Thread) -> None:
     first, is_new = record(thread, external_id="x-1")
     again, is_new_again = record(thread, external_id="x-1", input="别的")
     assert (is_new, is_new_again) == (True, False)
@@ -52,12 +53,12 @@ def test_repeat_by_external_id_returns_the_first(thread):
     assert len(rows(Run, thread)) == 1
 
 
-def test_same_external_id_in_two_tenants_makes_two_runs(db):
+def test_same_external_id_in_two_tenants_makes_two_runs(db: None) -> None:
     runs = [record(new_thread(make_agent(make_tenant())), external_id="x-1") for _ in range(2)]
     assert [is_new for _, is_new in runs] == [True, True]
 
 
-def test_recorded_turn_keeps_its_messages_times_and_title(thread):
+def test_recorded_turn_keeps_its_messages_times_and_title(thread: Thread) -> None:
     at = NOW - timedelta(days=9)
     run, _ = record(
         thread,
@@ -84,13 +85,13 @@ def test_recorded_turn_keeps_its_messages_times_and_title(thread):
 
 
 @pytest.mark.req("A11")
-def test_recorded_failure_costs_only_its_question(thread):
+def test_recorded_failure_costs_only_its_question(thread: Thread) -> None:
     run, _ = record(thread, status="failed", output="Traceback " * 500)
     assert run.error_code == "recorded_as_failed"
     assert run.turn_tokens < 30
 
 
-def test_archived_unknown_and_foreign_threads_are_refused(thread):
+def test_archived_unknown_and_foreign_threads_are_refused(thread: Thread) -> None:
     with pytest.raises(NotFoundError):
         record_turn(
             scope=session_of(thread),
@@ -110,7 +111,9 @@ def test_archived_unknown_and_foreign_threads_are_refused(thread):
 
 
 @pytest.mark.req("B17")
-def test_secrets_are_in_no_column_of_a_recorded_turn_91(committed_db, superuser_url):
+def test_secrets_are_in_no_column_of_a_recorded_turn_91(
+    committed_db: None, superuser_url: str
+) -> None:
     """91: looked for in every column of every table."""
     thread = new_thread(make_agent(make_tenant()))
     record(
@@ -151,7 +154,7 @@ def tables_with(superuser_url: str, needle: str) -> list[str]:
 
 
 @pytest.mark.req("D03")
-def test_recording_past_the_limit_enqueues_one_roll_unless_writeback_is_off(db):
+def test_recording_past_the_limit_enqueues_one_roll_unless_writeback_is_off(db: None) -> None:
     for is_on in (True, False):
         thread = new_thread(make_agent(make_tenant()))
         tenant = scope_of(Tenant(id=thread.tenant_id))
@@ -162,7 +165,7 @@ def test_recording_past_the_limit_enqueues_one_roll_unless_writeback_is_off(db):
         assert [job.cursor_to for job in rows(Job, thread)] == ([12] if is_on else [])
 
 
-def test_import_of_1000_turns_repeats_without_doubling(thread):
+def test_import_of_1000_turns_repeats_without_doubling(thread: Thread) -> None:
     turns = [RecordedTurn(input=f"问{n}", output=f"答{n}", import_key=f"k{n}") for n in range(1000)]
     scope = session_of(thread)
     with scoped_transaction(scope):
@@ -177,16 +180,16 @@ def test_import_of_1000_turns_repeats_without_doubling(thread):
     assert (stored.run_count, stored.next_seq) == (1000, 1001)
 
 
-def test_same_turn_twice_in_one_batch_is_one(thread):
+def test_same_turn_twice_in_one_batch_is_one(thread: Thread) -> None:
     tell(thread, [("问", "答"), ("问", "答")], external_id="same")
     assert len(rows(Run, thread)) == 1
 
 
-def at_once(works) -> list:
+def at_once(works: Any) -> list:
     """Run each work in a thread of its own, all let go at one moment; return what failed."""
     gate, failures = threading.Barrier(len(works), timeout=30), []
 
-    def go(work) -> None:
+    def go(work: Any) -> None:
         try:
             gate.wait()
             work()
@@ -204,7 +207,7 @@ def at_once(works) -> list:
 
 
 @pytest.mark.req("A06")
-def test_ten_recorders_at_once_make_dense_unique_numbers_g1(committed_db):
+def test_ten_recorders_at_once_make_dense_unique_numbers_g1(committed_db: None) -> None:
     """G1."""
     thread = new_thread(make_agent(make_tenant()))
     assert at_once([lambda n=n: record(thread, input=f"问{n}") for n in range(10)]) == []
@@ -215,7 +218,7 @@ def test_ten_recorders_at_once_make_dense_unique_numbers_g1(committed_db):
     assert len(rows(Message, thread)) == 20
 
 
-def test_same_external_id_at_once_in_two_threads_makes_one_run(committed_db):
+def test_same_external_id_at_once_in_two_threads_makes_one_run(committed_db: None) -> None:
     agent = make_agent(make_tenant())
     person = make_end_user(Tenant(id=agent.tenant_id))
     threads = [new_thread(agent, person) for _ in range(6)]
