@@ -10,6 +10,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandParser
 
+from memory.checks import refuse_unless_walled
 from threads.clusters import serve_queue
 from threads.supervisor import Supervisor
 
@@ -28,6 +29,7 @@ class Command(BaseCommand):
         if options["supervised_by"]:
             serve_queue(supervisor_pid=options["supervised_by"])
             return
+        refuse_unless_walled()
         should_stop = Event()
 
         def stop(_number: int, _frame: FrameType | None) -> None:
