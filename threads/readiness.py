@@ -30,16 +30,12 @@ def missing_parts(*, now: datetime) -> tuple[NotReady, ...]:
     Nothing of a tenant is read.
     """
     try:
-        if MigrationExecutor(connection).migration_plan(_targets()):
+        executor = MigrationExecutor(connection)
+        if executor.migration_plan(executor.loader.graph.leaf_nodes()):
             return (_part("migrations", "pending", "Migrations wait to be applied."),)
         return _stale_lanes(now)
     except (DatabaseError, InterfaceError):
         return (_part("database", "unreachable", "The database does not answer."),)
-
-
-def _targets() -> list[tuple[str, str]]:
-    loader = MigrationExecutor(connection).loader
-    return [(str(app), str(name)) for app, name in loader.graph.leaf_nodes()]
 
 
 def _stale_lanes(now: datetime) -> tuple[NotReady, ...]:
