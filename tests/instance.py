@@ -92,6 +92,12 @@ class Instance:
             self.process.wait()
             raise
 
+    def kill(self) -> None:
+        """kill -9 the launcher, as the kernel would when memory runs out."""
+        if self.process is not None:
+            self.process.kill()
+            self.process.wait()
+
     def remove(self) -> None:
         """Remove its data, also what a link of the launcher points at."""
         data = self.var / "postgres"
