@@ -42,7 +42,7 @@ class Watch:
         seen: Its last sign of life, by the database's clock.
         unanswered: Rings without an answer, in a row.
         due_since: Since when jobs wait without any sign of life.
-        has_looked: `seen` was read at least once.
+        has_looked: `seen` was read at least once since it was started.
         has_answered: It has shown life since it was started.
         starts_at: When to start it, while it is down.
         quick_ends: How often in a row it ended within the grace of a start without any sign of
@@ -128,6 +128,7 @@ class Supervisor:
             watch.cluster.start()
             watch.is_up, watch.started_at, watch.rung_at = True, now, now - self._period
             watch.has_answered, watch.unanswered, watch.due_since = False, 0, None
+            watch.has_looked = False  # what its predecessor showed last is no answer of its own
 
     def _take_down(self, watch: Watch, *, reason: str, now: float) -> None:
         """Stop a cluster and plan its next start: at once, or later the oftener it dies young."""
