@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from http.client import HTTPException
 from itertools import count
 
 from tests.instance import Instance
@@ -38,29 +39,29 @@ class Scene:
     client: Client
     numbers: Iterator[int] = field(default_factory=lambda: count(100))
 
-    def is_ready(self) -> bool:
-        """Whether the web answers that it and the worker are well."""
-        try:
-            return self.client.request("GET", "/readyz")[0] == 200
-        except (OSError, ValueError):
-            return False
-
     def up(self) -> None:
-        """Wait until everything is up, as a person would who does nothing about it."""
-        process = self.instance.process
-        assert process is not None
-        try:
-            wait_until(self.is_ready, what="the web is ready", seconds=UP_AGAIN_SECONDS)
-        except AssertionError as error:
-            log = self.instance.log.read_text(encoding="utf-8", errors="replace")
-            raise AssertionError(f"launcher: {process.poll()}\n{log[-4000:]}") from error
+        """Wait until web and worker say that they are well, as a person would who does nothing."""
+        self._wait_for("/readyz")
         self.processes.cluster()
 
     def settle(self) -> None:
-        """Wait until all is up and all that was begun has ended; then go through the book."""
-        self.up()
+        """Wait until all that was begun has ended and the web answers; then go through the book."""
+        self._wait_for("/healthz")
         wait_until(lambda: not self.book.unsettled(), what="all runs and jobs ended", seconds=60)
         self.book.check()
+
+    def _wait_for(self, path: str) -> None:
+        def is_fine() -> bool:
+            try:
+                return self.client.request("GET", path)[0] == 200
+            except (OSError, ValueError, HTTPException):
+                return False
+
+        try:
+            wait_until(is_fine, what=f"{path} is 200", seconds=UP_AGAIN_SECONDS)
+        except AssertionError as error:
+            log = self.instance.log.read_text(encoding="utf-8", errors="replace")
+            raise AssertionError(f"{error}\n{log[-4000:]}") from error
 
     def new_turn(self, thread_id: str | None = None) -> tuple[int, str]:
         """One run that succeeds; returns its item's number and its thread."""

@@ -73,8 +73,15 @@ def kill_database(stage: Scene) -> None:
     kill(stage.processes.postmaster())
 
 
-@pytest.mark.parametrize("point", JOB_POINTS)
-@pytest.mark.parametrize("victim", [kill_worker, kill_cluster, kill_supervisor, kill_database])
+JOB_KILLS = [(kill, point) for kill in (kill_worker, kill_database) for point in JOB_POINTS] + [
+    (kill_cluster, "in_call"),
+    (kill_cluster, "done_not_acknowledged"),
+    (kill_supervisor, "before_claim"),
+    (kill_supervisor, "before_commit"),
+]
+
+
+@pytest.mark.parametrize(("victim", "point"), JOB_KILLS)
 def test_job_killed_at_point_folds_each_turn_once(stage: Scene, victim: Kill, point: str) -> None:
     """Cases 137, 145, 152 and bug A2."""
     stage.make_fresh()
@@ -83,6 +90,7 @@ def test_job_killed_at_point_folds_each_turn_once(stage: Scene, victim: Kill, po
     with JOB_POINTS[point](stage, thread_id, numbers[-1]):
         victim(stage)
     stage.settle()
+    stage.up()
     summary = stage.book.summary(thread_id)
     assert (summary["upto"], summary["covered"], summary["version"]) == (TURNS, TURNS, 1)
     assert marks(summary["text"]) == numbers
