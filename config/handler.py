@@ -65,7 +65,7 @@ class PooledHandler(BaseHandler):
             request = ASGIRequest(scope, body)
             response = await in_database_thread(lambda: self._respond(request))
         if isinstance(response, DeferredResponse):
-            await self._outlive_client(self._send_deferred(response, send))
+            await self._outlive_client(self._send_deferred(response, receive, send))
         elif isinstance(response, StreamingHttpResponse):
             await _stream_until_gone(response, receive, send)
         else:
@@ -76,11 +76,16 @@ class PooledHandler(BaseHandler):
         set_script_prefix("/")
         return self.get_response(request)
 
-    async def _send_deferred(self, deferred: DeferredResponse, send: Send) -> None:
+    async def _send_deferred(
+        self, deferred: DeferredResponse, receive: Receive, send: Send
+    ) -> None:
         response = await deferred.finish()
         for name, value in deferred.items():
             if name.lower() not in _OF_THE_BODY:
                 response[name] = value
+        if isinstance(response, StreamingHttpResponse):
+            await _stream_until_gone(response, receive, send)
+            return
         with suppress(ConnectionError, OSError, TimeoutError):
             await _send_whole(response, send)
 
@@ -171,9 +176,6 @@ def _start(response: HttpResponseBase) -> Message:
 
 
 async def _send_whole(response: HttpResponseBase, send: Send) -> None:
-    if isinstance(response, StreamingHttpResponse):
-        await _stream(response, send)
-        return
     await send(_start(response))
     content = getattr(response, "content", b"")
     await send({"type": "http.response.body", "body": content, "more_body": False})

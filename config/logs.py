@@ -6,7 +6,17 @@ import json
 import logging
 from datetime import UTC, datetime
 
-_FIELDS = ("request_id", "run_id", "job_id", "tenant_id", "code", "status", "status_code", "ms", "lane")
+_FIELDS = (
+    "request_id",
+    "run_id",
+    "job_id",
+    "tenant_id",
+    "code",
+    "status",
+    "status_code",
+    "ms",
+    "lane",
+)
 
 
 class JsonFormatter(logging.Formatter):

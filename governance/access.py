@@ -22,7 +22,6 @@ from memory.models import EndUser, Tenant, TenantStatus
 from memory.rls import scoped_transaction
 from memory.scope import Scope
 
-
 _STANDING = """
     SELECT (SELECT is_active FROM auth_user WHERE id = %(account)s),
         (SELECT status FROM memory_tenant WHERE id = %(tenant)s),

@@ -63,9 +63,7 @@ class Scope:
             raise ScopeError
         if thread_id and self.thread_id not in (None, thread_id):
             raise ScopeError
-        return replace(
-            self, user_id=user_id or self.user_id, thread_id=thread_id or self.thread_id
-        )
+        return replace(self, user_id=user_id or self.user_id, thread_id=thread_id or self.thread_id)
 
     def for_tenant(self, *, tenant_id: str) -> Scope:
         """Return this staff scope limited to one of its tenants.

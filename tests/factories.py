@@ -12,6 +12,7 @@ from itertools import count
 from typing import Any
 
 from django.contrib.auth.models import User
+from django.utils import timezone
 
 from governance.access import Principal
 from governance.keys import authenticate, create_key
@@ -41,7 +42,9 @@ class MadeKey:
         return {"Authorization": f"Bearer {self.secret}"}
 
 
-def scope_of(tenant: Tenant, end_user: EndUser | None = None, thread: Thread | None = None) -> Scope:
+def scope_of(
+    tenant: Tenant, end_user: EndUser | None = None, thread: Thread | None = None
+) -> Scope:
     """A scope on one tenant, and on a person and thread if given."""
     return Scope(
         tenant_ids=(tenant.id,),
@@ -57,9 +60,7 @@ def _of(tenant_id: str) -> Scope:
 
 def make_tenant(slug: str | None = None) -> Tenant:
     """A live tenant with its roles."""
-    return create_tenant(
-        slug=slug or f"tenant-{next(_numbers)}", name="", now=NOW, actor="test"
-    )
+    return create_tenant(slug=slug or f"tenant-{next(_numbers)}", name="", now=NOW, actor="test")
 
 
 def make_staff(tenant: Tenant, role: Role = Role.ADMIN, password: str = "right horse") -> User:
@@ -107,7 +108,7 @@ def make_key(
 ) -> MadeKey:
     """A key with every scope, or those given."""
     scope = scope_of(tenant)
-    now = datetime.now(UTC)
+    now = timezone.now()
     with scoped_transaction(scope):
         made = create_key(scope=scope, scopes=scopes, now=now, **limits)
     return MadeKey(

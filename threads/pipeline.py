@@ -21,7 +21,7 @@ from governance.secrets import strip_secrets
 from governance.tenants import ensure_end_user
 from memory import jobs
 from memory.errors import ConflictError, CredenceError, InvalidInputError, NotFoundError
-from memory.models import JobKind
+from memory.models import EndUser, JobKind
 from memory.providers.base import ChatRequest, ProviderConfig
 from memory.rls import narrow_open_scope, scoped_transaction
 from memory.scope import Scope
@@ -94,68 +94,108 @@ def prepare(
         ContextOverBudgetError: Nothing can be cut any more; the run is stored as rejected.
     """
     started = perf_counter()
-    wide = access.tenant_scope(principal)
-    with scoped_transaction(wide):
-        agent = find_agent(principal=principal, scope=wide, agent_id=agent_id)
-        end_user = ensure_end_user(scope=wide, user_id=request.user_id, now=now)
-        scope = access.scope_for_user(principal=principal, end_user=end_user)
-        thread = _find_thread(scope=scope, agent=agent, thread_id=request.thread_id)
-        policy = policy_for(scope=scope, agent_overrides=agent.policy)
-        _check_facts(policy, request)
-        question = Question(
-            text=strip_secrets(request.input).text, metadata=clean_metadata(request.metadata)
-        )
-        is_bootstrap = _is_bootstrap(thread, policy, now)
-        if thread is None:
-            thread = runs.new_thread(
-                scope=scope, agent=agent, end_user=end_user, text=question.text, now=now
-            )
-            scope = _into_session(scope, thread)
-            view = EMPTY_VIEW
-        else:
-            scope = _into_session(scope, thread)
-            view = read_view(scope=scope, thread_id=thread.pk)
+    question = Question(
+        text=strip_secrets(request.input).text, metadata=clean_metadata(request.metadata)
+    )
+    with scoped_transaction(access.tenant_scope(principal)):
+        place = _find_place(principal, agent_id, request, now)
+        config = provider_config(place.agent.provider)
+        is_bootstrap = _is_bootstrap(place.thread, place.policy, now)
+        session = _enter_session(place, question, now)
         scoped_at = perf_counter()
         built = assemble(
             PromptInput(
-                scope=scope,
-                agent=agent,
-                policy=policy,
-                view=view,
+                scope=session.scope,
+                agent=place.agent,
+                policy=place.policy,
+                view=session.view,
                 request=request,
                 question=question.text,
                 now=now,
             )
         )
         assembled_at = perf_counter()
+        context = built.ledger.as_json()
         run = runs.accept(
-            scope=scope,
-            thread=thread,
+            scope=session.scope,
+            thread=session.thread,
             question=question,
             now=now,
             is_bootstrap=is_bootstrap,
-            context=built.ledger.as_json(),
+            context=context,
         )
-        steps = _steps(now, (started, scoped_at, assembled_at), built, scope)
-        _store(scope, run, built, steps, now)
+        steps = _steps(now, (started, scoped_at, assembled_at), built, session.scope)
+        _store(session.scope, run, built, steps, now)
     if built.ledger.decision == "reject":
-        raise ContextOverBudgetError(run_id=run.pk, context=built.ledger.as_json())
+        raise ContextOverBudgetError(run_id=run.pk, context=context)
     return PreparedRun(
-        scope=scope,
+        scope=session.scope,
         run_id=run.pk,
-        thread_id=thread.pk,
-        agent=agent,
-        title=thread.title,
+        thread_id=session.thread.pk,
+        agent=place.agent,
+        title=session.thread.title,
         is_bootstrap=is_bootstrap,
-        context=built.ledger.as_json(),
-        config=provider_config(agent.provider),
-        request=ChatRequest(
-            model=agent.model,
-            messages=built.messages,
-            max_output_tokens=agent.max_output_tokens,
-        ),
-        view=view,
-        policy=policy,
+        context=context,
+        config=config,
+        request=_chat_request(place.agent, built),
+        view=session.view,
+        policy=place.policy,
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Place:
+    """Who asks whom, and where; `thread` is None for a first question."""
+
+    scope: Scope
+    agent: Agent
+    end_user: EndUser
+    thread: Thread | None
+    policy: Policy
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Session:
+    """The thread of a run and its past, in the scope of that thread alone."""
+
+    scope: Scope
+    thread: Thread
+    view: ThreadView
+
+
+def _find_place(principal: Principal, agent_id: str, request: RunRequest, now: datetime) -> _Place:
+    """Find agent, person, thread and policy, and check that they go together. Four queries."""
+    wide = access.tenant_scope(principal)
+    agent = find_agent(principal=principal, scope=wide, agent_id=agent_id)
+    end_user = ensure_end_user(scope=wide, user_id=request.user_id, now=now)
+    scope = access.scope_for_user(principal=principal, end_user=end_user)
+    thread = _find_thread(scope=scope, agent=agent, thread_id=request.thread_id)
+    policy = policy_for(scope=scope, agent_overrides=agent.policy)
+    _check_facts(policy, request)
+    return _Place(scope=scope, agent=agent, end_user=end_user, thread=thread, policy=policy)
+
+
+def _enter_session(place: _Place, question: Question, now: datetime) -> _Session:
+    """Narrow the transaction to the run's thread, made now if need be, and read its past."""
+    if place.thread is not None:
+        scope = _into_session(place.scope, place.thread)
+        view = read_view(scope=scope, thread_id=place.thread.pk)
+        return _Session(scope=scope, thread=place.thread, view=view)
+    thread = runs.new_thread(
+        scope=place.scope,
+        agent=place.agent,
+        end_user=place.end_user,
+        text=question.text,
+        now=now,
+    )
+    return _Session(scope=_into_session(place.scope, thread), thread=thread, view=EMPTY_VIEW)
+
+
+def _chat_request(agent: Agent, built: Assembled) -> ChatRequest:
+    return ChatRequest(
+        model=agent.model,
+        messages=built.messages,
+        max_output_tokens=agent.max_output_tokens,
     )
 
 
@@ -165,7 +205,7 @@ def find_agent(*, principal: Principal, scope: Scope, agent_id: str) -> Agent:
     Raises:
         NotFoundError: Unknown, inactive and forbidden look the same.
     """
-    rows = Agent.objects.in_scope(scope).select_related("provider", "memory_fallback_provider")
+    rows = Agent.objects.in_scope(scope).select_related("provider").order_by()
     agent = rows.filter(pk=agent_id, is_active=True).first()
     if agent is None:
         raise NotFoundError

@@ -10,143 +10,234 @@ import memory.ids
 
 
 class Migration(migrations.Migration):
-
     initial = True
 
-    dependencies = [
-    ]
+    dependencies = []
 
     operations = [
         migrations.CreateModel(
-            name='AgentGroupGrant',
+            name="AgentGroupGrant",
             fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
+                (
+                    "id",
+                    models.BigAutoField(
+                        auto_created=True, primary_key=True, serialize=False, verbose_name="ID"
+                    ),
+                ),
             ],
             options={
-                'abstract': False,
+                "abstract": False,
             },
         ),
         migrations.CreateModel(
-            name='AgentUserGrant',
+            name="AgentUserGrant",
             fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
+                (
+                    "id",
+                    models.BigAutoField(
+                        auto_created=True, primary_key=True, serialize=False, verbose_name="ID"
+                    ),
+                ),
             ],
             options={
-                'abstract': False,
+                "abstract": False,
             },
         ),
         migrations.CreateModel(
-            name='ApiKey',
+            name="ApiKey",
             fields=[
-                ('id', models.CharField(default=functools.partial(memory.ids.new_id, *('key',), **{}), editable=False, max_length=40, primary_key=True, serialize=False)),
-                ('name', models.CharField(blank=True, default='', max_length=200)),
-                ('prefix', models.CharField(max_length=8, unique=True)),
-                ('digest', models.CharField(max_length=64)),
-                ('pepper_version', models.PositiveIntegerField()),
-                ('scopes', django.contrib.postgres.fields.ArrayField(base_field=models.CharField(choices=[('run', 'Run'), ('read', 'Read'), ('write', 'Write'), ('govern', 'Govern'), ('erase', 'Erase'), ('admin', 'Admin')], max_length=16), size=None)),
-                ('created_at', models.DateTimeField(default=django.utils.timezone.now)),
-                ('created_by', models.CharField(blank=True, default='', max_length=80)),
-                ('expires_at', models.DateTimeField(blank=True, null=True)),
-                ('revoked_at', models.DateTimeField(blank=True, null=True)),
-                ('last_used_at', models.DateTimeField(blank=True, null=True)),
+                (
+                    "id",
+                    models.CharField(
+                        default=functools.partial(memory.ids.new_id, *("key",), **{}),
+                        editable=False,
+                        max_length=40,
+                        primary_key=True,
+                        serialize=False,
+                    ),
+                ),
+                ("name", models.CharField(blank=True, default="", max_length=200)),
+                ("prefix", models.CharField(max_length=8, unique=True)),
+                ("digest", models.CharField(max_length=64)),
+                ("pepper_version", models.PositiveIntegerField()),
+                (
+                    "scopes",
+                    django.contrib.postgres.fields.ArrayField(
+                        base_field=models.CharField(
+                            choices=[
+                                ("run", "Run"),
+                                ("read", "Read"),
+                                ("write", "Write"),
+                                ("govern", "Govern"),
+                                ("erase", "Erase"),
+                                ("admin", "Admin"),
+                            ],
+                            max_length=16,
+                        ),
+                        size=None,
+                    ),
+                ),
+                ("created_at", models.DateTimeField(default=django.utils.timezone.now)),
+                ("created_by", models.CharField(blank=True, default="", max_length=80)),
+                ("expires_at", models.DateTimeField(blank=True, null=True)),
+                ("revoked_at", models.DateTimeField(blank=True, null=True)),
+                ("last_used_at", models.DateTimeField(blank=True, null=True)),
             ],
             options={
-                'verbose_name': 'API key',
+                "verbose_name": "API key",
             },
         ),
         migrations.CreateModel(
-            name='AuditEntry',
+            name="AuditEntry",
             fields=[
-                ('id', models.CharField(default=functools.partial(memory.ids.new_id, *('aud',), **{}), editable=False, max_length=40, primary_key=True, serialize=False)),
-                ('at', models.DateTimeField(default=django.utils.timezone.now)),
-                ('actor', models.CharField(max_length=80)),
-                ('action', models.CharField(max_length=64)),
-                ('target_kind', models.CharField(max_length=32)),
-                ('target_id', models.CharField(max_length=64)),
-                ('detail', models.JSONField(default=dict)),
+                (
+                    "id",
+                    models.CharField(
+                        default=functools.partial(memory.ids.new_id, *("aud",), **{}),
+                        editable=False,
+                        max_length=40,
+                        primary_key=True,
+                        serialize=False,
+                    ),
+                ),
+                ("at", models.DateTimeField(default=django.utils.timezone.now)),
+                ("actor", models.CharField(max_length=80)),
+                ("action", models.CharField(max_length=64)),
+                ("target_kind", models.CharField(max_length=32)),
+                ("target_id", models.CharField(max_length=64)),
+                ("detail", models.JSONField(default=dict)),
             ],
             options={
-                'verbose_name_plural': 'audit entries',
+                "verbose_name_plural": "audit entries",
             },
         ),
         migrations.CreateModel(
-            name='EndUserGroupGrant',
+            name="EndUserGroupGrant",
             fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
+                (
+                    "id",
+                    models.BigAutoField(
+                        auto_created=True, primary_key=True, serialize=False, verbose_name="ID"
+                    ),
+                ),
             ],
             options={
-                'abstract': False,
+                "abstract": False,
             },
         ),
         migrations.CreateModel(
-            name='EndUserUserGrant',
+            name="EndUserUserGrant",
             fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
+                (
+                    "id",
+                    models.BigAutoField(
+                        auto_created=True, primary_key=True, serialize=False, verbose_name="ID"
+                    ),
+                ),
             ],
             options={
-                'abstract': False,
+                "abstract": False,
             },
         ),
         migrations.CreateModel(
-            name='TeamGroupGrant',
+            name="TeamGroupGrant",
             fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
+                (
+                    "id",
+                    models.BigAutoField(
+                        auto_created=True, primary_key=True, serialize=False, verbose_name="ID"
+                    ),
+                ),
             ],
             options={
-                'abstract': False,
+                "abstract": False,
             },
         ),
         migrations.CreateModel(
-            name='TeamUserGrant',
+            name="TeamUserGrant",
             fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
+                (
+                    "id",
+                    models.BigAutoField(
+                        auto_created=True, primary_key=True, serialize=False, verbose_name="ID"
+                    ),
+                ),
             ],
             options={
-                'abstract': False,
+                "abstract": False,
             },
         ),
         migrations.CreateModel(
-            name='TenantGroupGrant',
+            name="TenantGroupGrant",
             fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
+                (
+                    "id",
+                    models.BigAutoField(
+                        auto_created=True, primary_key=True, serialize=False, verbose_name="ID"
+                    ),
+                ),
             ],
             options={
-                'abstract': False,
+                "abstract": False,
             },
         ),
         migrations.CreateModel(
-            name='TenantPolicy',
+            name="TenantPolicy",
             fields=[
-                ('id', models.CharField(default=functools.partial(memory.ids.new_id, *('pol',), **{}), editable=False, max_length=40, primary_key=True, serialize=False)),
-                ('overrides', models.JSONField(default=dict)),
-                ('updated_at', models.DateTimeField(default=django.utils.timezone.now)),
+                (
+                    "id",
+                    models.CharField(
+                        default=functools.partial(memory.ids.new_id, *("pol",), **{}),
+                        editable=False,
+                        max_length=40,
+                        primary_key=True,
+                        serialize=False,
+                    ),
+                ),
+                ("overrides", models.JSONField(default=dict)),
+                ("updated_at", models.DateTimeField(default=django.utils.timezone.now)),
             ],
         ),
         migrations.CreateModel(
-            name='TenantUserGrant',
+            name="TenantUserGrant",
             fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
+                (
+                    "id",
+                    models.BigAutoField(
+                        auto_created=True, primary_key=True, serialize=False, verbose_name="ID"
+                    ),
+                ),
             ],
             options={
-                'abstract': False,
+                "abstract": False,
             },
         ),
         migrations.CreateModel(
-            name='ThreadGroupGrant',
+            name="ThreadGroupGrant",
             fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
+                (
+                    "id",
+                    models.BigAutoField(
+                        auto_created=True, primary_key=True, serialize=False, verbose_name="ID"
+                    ),
+                ),
             ],
             options={
-                'abstract': False,
+                "abstract": False,
             },
         ),
         migrations.CreateModel(
-            name='ThreadUserGrant',
+            name="ThreadUserGrant",
             fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
+                (
+                    "id",
+                    models.BigAutoField(
+                        auto_created=True, primary_key=True, serialize=False, verbose_name="ID"
+                    ),
+                ),
             ],
             options={
-                'abstract': False,
+                "abstract": False,
             },
         ),
     ]

@@ -6,224 +6,312 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-
     initial = True
 
     dependencies = [
-        ('auth', '0012_alter_user_first_name_max_length'),
-        ('governance', '0001_initial'),
-        ('memory', '0002_initial'),
-        ('threads', '0001_initial'),
+        ("auth", "0012_alter_user_first_name_max_length"),
+        ("governance", "0001_initial"),
+        ("memory", "0002_initial"),
+        ("threads", "0001_initial"),
         migrations.swappable_dependency(settings.AUTH_USER_MODEL),
     ]
 
     operations = [
         migrations.AddField(
-            model_name='agentgroupgrant',
-            name='content_object',
-            field=models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, to='threads.agent'),
+            model_name="agentgroupgrant",
+            name="content_object",
+            field=models.ForeignKey(
+                on_delete=django.db.models.deletion.CASCADE, to="threads.agent"
+            ),
         ),
         migrations.AddField(
-            model_name='agentgroupgrant',
-            name='group',
-            field=models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, to='auth.group'),
+            model_name="agentgroupgrant",
+            name="group",
+            field=models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, to="auth.group"),
         ),
         migrations.AddField(
-            model_name='agentgroupgrant',
-            name='permission',
-            field=models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, to='auth.permission'),
+            model_name="agentgroupgrant",
+            name="permission",
+            field=models.ForeignKey(
+                on_delete=django.db.models.deletion.CASCADE, to="auth.permission"
+            ),
         ),
         migrations.AddField(
-            model_name='agentusergrant',
-            name='content_object',
-            field=models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, to='threads.agent'),
+            model_name="agentusergrant",
+            name="content_object",
+            field=models.ForeignKey(
+                on_delete=django.db.models.deletion.CASCADE, to="threads.agent"
+            ),
         ),
         migrations.AddField(
-            model_name='agentusergrant',
-            name='permission',
-            field=models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, to='auth.permission'),
+            model_name="agentusergrant",
+            name="permission",
+            field=models.ForeignKey(
+                on_delete=django.db.models.deletion.CASCADE, to="auth.permission"
+            ),
         ),
         migrations.AddField(
-            model_name='agentusergrant',
-            name='user',
-            field=models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, to=settings.AUTH_USER_MODEL),
+            model_name="agentusergrant",
+            name="user",
+            field=models.ForeignKey(
+                on_delete=django.db.models.deletion.CASCADE, to=settings.AUTH_USER_MODEL
+            ),
         ),
         migrations.AddField(
-            model_name='apikey',
-            name='agent',
-            field=models.ForeignKey(blank=True, null=True, on_delete=django.db.models.deletion.CASCADE, related_name='+', to='threads.agent'),
+            model_name="apikey",
+            name="agent",
+            field=models.ForeignKey(
+                blank=True,
+                null=True,
+                on_delete=django.db.models.deletion.CASCADE,
+                related_name="+",
+                to="threads.agent",
+            ),
         ),
         migrations.AddField(
-            model_name='apikey',
-            name='end_user',
-            field=models.ForeignKey(blank=True, null=True, on_delete=django.db.models.deletion.CASCADE, related_name='+', to='memory.enduser'),
+            model_name="apikey",
+            name="end_user",
+            field=models.ForeignKey(
+                blank=True,
+                null=True,
+                on_delete=django.db.models.deletion.CASCADE,
+                related_name="+",
+                to="memory.enduser",
+            ),
         ),
         migrations.AddField(
-            model_name='apikey',
-            name='principal',
-            field=models.ForeignKey(on_delete=django.db.models.deletion.PROTECT, related_name='+', to=settings.AUTH_USER_MODEL),
+            model_name="apikey",
+            name="principal",
+            field=models.ForeignKey(
+                on_delete=django.db.models.deletion.PROTECT,
+                related_name="+",
+                to=settings.AUTH_USER_MODEL,
+            ),
         ),
         migrations.AddField(
-            model_name='apikey',
-            name='tenant',
-            field=models.ForeignKey(db_index=False, on_delete=django.db.models.deletion.CASCADE, related_name='+', to='memory.tenant'),
+            model_name="apikey",
+            name="tenant",
+            field=models.ForeignKey(
+                db_index=False,
+                on_delete=django.db.models.deletion.CASCADE,
+                related_name="+",
+                to="memory.tenant",
+            ),
         ),
         migrations.AddField(
-            model_name='auditentry',
-            name='tenant',
-            field=models.ForeignKey(db_index=False, on_delete=django.db.models.deletion.CASCADE, related_name='+', to='memory.tenant'),
+            model_name="auditentry",
+            name="tenant",
+            field=models.ForeignKey(
+                db_index=False,
+                on_delete=django.db.models.deletion.CASCADE,
+                related_name="+",
+                to="memory.tenant",
+            ),
         ),
         migrations.AddField(
-            model_name='endusergroupgrant',
-            name='content_object',
-            field=models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, to='memory.enduser'),
+            model_name="endusergroupgrant",
+            name="content_object",
+            field=models.ForeignKey(
+                on_delete=django.db.models.deletion.CASCADE, to="memory.enduser"
+            ),
         ),
         migrations.AddField(
-            model_name='endusergroupgrant',
-            name='group',
-            field=models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, to='auth.group'),
+            model_name="endusergroupgrant",
+            name="group",
+            field=models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, to="auth.group"),
         ),
         migrations.AddField(
-            model_name='endusergroupgrant',
-            name='permission',
-            field=models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, to='auth.permission'),
+            model_name="endusergroupgrant",
+            name="permission",
+            field=models.ForeignKey(
+                on_delete=django.db.models.deletion.CASCADE, to="auth.permission"
+            ),
         ),
         migrations.AddField(
-            model_name='enduserusergrant',
-            name='content_object',
-            field=models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, to='memory.enduser'),
+            model_name="enduserusergrant",
+            name="content_object",
+            field=models.ForeignKey(
+                on_delete=django.db.models.deletion.CASCADE, to="memory.enduser"
+            ),
         ),
         migrations.AddField(
-            model_name='enduserusergrant',
-            name='permission',
-            field=models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, to='auth.permission'),
+            model_name="enduserusergrant",
+            name="permission",
+            field=models.ForeignKey(
+                on_delete=django.db.models.deletion.CASCADE, to="auth.permission"
+            ),
         ),
         migrations.AddField(
-            model_name='enduserusergrant',
-            name='user',
-            field=models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, to=settings.AUTH_USER_MODEL),
+            model_name="enduserusergrant",
+            name="user",
+            field=models.ForeignKey(
+                on_delete=django.db.models.deletion.CASCADE, to=settings.AUTH_USER_MODEL
+            ),
         ),
         migrations.AddField(
-            model_name='teamgroupgrant',
-            name='content_object',
-            field=models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, to='memory.team'),
+            model_name="teamgroupgrant",
+            name="content_object",
+            field=models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, to="memory.team"),
         ),
         migrations.AddField(
-            model_name='teamgroupgrant',
-            name='group',
-            field=models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, to='auth.group'),
+            model_name="teamgroupgrant",
+            name="group",
+            field=models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, to="auth.group"),
         ),
         migrations.AddField(
-            model_name='teamgroupgrant',
-            name='permission',
-            field=models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, to='auth.permission'),
+            model_name="teamgroupgrant",
+            name="permission",
+            field=models.ForeignKey(
+                on_delete=django.db.models.deletion.CASCADE, to="auth.permission"
+            ),
         ),
         migrations.AddField(
-            model_name='teamusergrant',
-            name='content_object',
-            field=models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, to='memory.team'),
+            model_name="teamusergrant",
+            name="content_object",
+            field=models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, to="memory.team"),
         ),
         migrations.AddField(
-            model_name='teamusergrant',
-            name='permission',
-            field=models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, to='auth.permission'),
+            model_name="teamusergrant",
+            name="permission",
+            field=models.ForeignKey(
+                on_delete=django.db.models.deletion.CASCADE, to="auth.permission"
+            ),
         ),
         migrations.AddField(
-            model_name='teamusergrant',
-            name='user',
-            field=models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, to=settings.AUTH_USER_MODEL),
+            model_name="teamusergrant",
+            name="user",
+            field=models.ForeignKey(
+                on_delete=django.db.models.deletion.CASCADE, to=settings.AUTH_USER_MODEL
+            ),
         ),
         migrations.AddField(
-            model_name='tenantgroupgrant',
-            name='content_object',
-            field=models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, to='memory.tenant'),
+            model_name="tenantgroupgrant",
+            name="content_object",
+            field=models.ForeignKey(
+                on_delete=django.db.models.deletion.CASCADE, to="memory.tenant"
+            ),
         ),
         migrations.AddField(
-            model_name='tenantgroupgrant',
-            name='group',
-            field=models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, to='auth.group'),
+            model_name="tenantgroupgrant",
+            name="group",
+            field=models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, to="auth.group"),
         ),
         migrations.AddField(
-            model_name='tenantgroupgrant',
-            name='permission',
-            field=models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, to='auth.permission'),
+            model_name="tenantgroupgrant",
+            name="permission",
+            field=models.ForeignKey(
+                on_delete=django.db.models.deletion.CASCADE, to="auth.permission"
+            ),
         ),
         migrations.AddField(
-            model_name='tenantpolicy',
-            name='tenant',
-            field=models.ForeignKey(db_index=False, on_delete=django.db.models.deletion.CASCADE, related_name='+', to='memory.tenant'),
+            model_name="tenantpolicy",
+            name="tenant",
+            field=models.ForeignKey(
+                db_index=False,
+                on_delete=django.db.models.deletion.CASCADE,
+                related_name="+",
+                to="memory.tenant",
+            ),
         ),
         migrations.AddField(
-            model_name='tenantusergrant',
-            name='content_object',
-            field=models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, to='memory.tenant'),
+            model_name="tenantusergrant",
+            name="content_object",
+            field=models.ForeignKey(
+                on_delete=django.db.models.deletion.CASCADE, to="memory.tenant"
+            ),
         ),
         migrations.AddField(
-            model_name='tenantusergrant',
-            name='permission',
-            field=models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, to='auth.permission'),
+            model_name="tenantusergrant",
+            name="permission",
+            field=models.ForeignKey(
+                on_delete=django.db.models.deletion.CASCADE, to="auth.permission"
+            ),
         ),
         migrations.AddField(
-            model_name='tenantusergrant',
-            name='user',
-            field=models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, to=settings.AUTH_USER_MODEL),
+            model_name="tenantusergrant",
+            name="user",
+            field=models.ForeignKey(
+                on_delete=django.db.models.deletion.CASCADE, to=settings.AUTH_USER_MODEL
+            ),
         ),
         migrations.AddField(
-            model_name='threadgroupgrant',
-            name='content_object',
-            field=models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, to='threads.thread'),
+            model_name="threadgroupgrant",
+            name="content_object",
+            field=models.ForeignKey(
+                on_delete=django.db.models.deletion.CASCADE, to="threads.thread"
+            ),
         ),
         migrations.AddField(
-            model_name='threadgroupgrant',
-            name='group',
-            field=models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, to='auth.group'),
+            model_name="threadgroupgrant",
+            name="group",
+            field=models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, to="auth.group"),
         ),
         migrations.AddField(
-            model_name='threadgroupgrant',
-            name='permission',
-            field=models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, to='auth.permission'),
+            model_name="threadgroupgrant",
+            name="permission",
+            field=models.ForeignKey(
+                on_delete=django.db.models.deletion.CASCADE, to="auth.permission"
+            ),
         ),
         migrations.AddField(
-            model_name='threadusergrant',
-            name='content_object',
-            field=models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, to='threads.thread'),
+            model_name="threadusergrant",
+            name="content_object",
+            field=models.ForeignKey(
+                on_delete=django.db.models.deletion.CASCADE, to="threads.thread"
+            ),
         ),
         migrations.AddField(
-            model_name='threadusergrant',
-            name='permission',
-            field=models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, to='auth.permission'),
+            model_name="threadusergrant",
+            name="permission",
+            field=models.ForeignKey(
+                on_delete=django.db.models.deletion.CASCADE, to="auth.permission"
+            ),
         ),
         migrations.AddField(
-            model_name='threadusergrant',
-            name='user',
-            field=models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, to=settings.AUTH_USER_MODEL),
+            model_name="threadusergrant",
+            name="user",
+            field=models.ForeignKey(
+                on_delete=django.db.models.deletion.CASCADE, to=settings.AUTH_USER_MODEL
+            ),
         ),
         migrations.AddConstraint(
-            model_name='apikey',
-            constraint=models.UniqueConstraint(fields=('tenant', 'id'), name='apikey_tenant_id_uniq'),
+            model_name="apikey",
+            constraint=models.UniqueConstraint(
+                fields=("tenant", "id"), name="apikey_tenant_id_uniq"
+            ),
         ),
         migrations.AddConstraint(
-            model_name='apikey',
-            constraint=models.CheckConstraint(condition=models.Q(('scopes__len__gt', 0)), name='apikey_scopes_not_empty'),
+            model_name="apikey",
+            constraint=models.CheckConstraint(
+                condition=models.Q(("scopes__len__gt", 0)), name="apikey_scopes_not_empty"
+            ),
         ),
         migrations.AddConstraint(
-            model_name='apikey',
-            constraint=models.CheckConstraint(condition=models.Q(('prefix__regex', '^[a-z0-9]{8}$')), name='apikey_prefix_shape'),
+            model_name="apikey",
+            constraint=models.CheckConstraint(
+                condition=models.Q(("prefix__regex", "^[a-z0-9]{8}$")), name="apikey_prefix_shape"
+            ),
         ),
         migrations.AddIndex(
-            model_name='auditentry',
-            index=models.Index(fields=['tenant', 'at', 'id'], name='auditentry_tenant_at_idx'),
+            model_name="auditentry",
+            index=models.Index(fields=["tenant", "at", "id"], name="auditentry_tenant_at_idx"),
         ),
         migrations.AddConstraint(
-            model_name='auditentry',
-            constraint=models.UniqueConstraint(fields=('tenant', 'id'), name='auditentry_tenant_id_uniq'),
+            model_name="auditentry",
+            constraint=models.UniqueConstraint(
+                fields=("tenant", "id"), name="auditentry_tenant_id_uniq"
+            ),
         ),
         migrations.AddConstraint(
-            model_name='tenantpolicy',
-            constraint=models.UniqueConstraint(fields=('tenant', 'id'), name='tenantpolicy_tenant_id_uniq'),
+            model_name="tenantpolicy",
+            constraint=models.UniqueConstraint(
+                fields=("tenant", "id"), name="tenantpolicy_tenant_id_uniq"
+            ),
         ),
         migrations.AddConstraint(
-            model_name='tenantpolicy',
-            constraint=models.UniqueConstraint(fields=('tenant',), name='tenantpolicy_one_per_tenant'),
+            model_name="tenantpolicy",
+            constraint=models.UniqueConstraint(
+                fields=("tenant",), name="tenantpolicy_one_per_tenant"
+            ),
         ),
     ]

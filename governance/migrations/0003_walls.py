@@ -27,8 +27,7 @@ def _grants(apps, schema_editor):
         f"GRANT USAGE, SELECT ON ALL SEQUENCES IN SCHEMA public TO {everyone}",
         "ALTER DEFAULT PRIVILEGES IN SCHEMA public"
         f" GRANT SELECT, INSERT, UPDATE, DELETE ON TABLES TO {everyone}",
-        "ALTER DEFAULT PRIVILEGES IN SCHEMA public"
-        f" GRANT USAGE, SELECT ON SEQUENCES TO {everyone}",
+        f"ALTER DEFAULT PRIVILEGES IN SCHEMA public GRANT USAGE, SELECT ON SEQUENCES TO {everyone}",
         f"REVOKE UPDATE, DELETE, TRUNCATE ON governance_auditentry FROM {everyone}",
         f"REVOKE INSERT, UPDATE, DELETE ON django_migrations FROM {everyone}",
     ):

@@ -5,146 +5,243 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-
     initial = True
 
     dependencies = [
-        ('memory', '0001_initial'),
-        ('threads', '0001_initial'),
+        ("memory", "0001_initial"),
+        ("threads", "0001_initial"),
     ]
 
     operations = [
         migrations.AddField(
-            model_name='job',
-            name='run',
-            field=models.ForeignKey(null=True, on_delete=django.db.models.deletion.CASCADE, related_name='+', to='threads.run'),
+            model_name="job",
+            name="run",
+            field=models.ForeignKey(
+                null=True,
+                on_delete=django.db.models.deletion.CASCADE,
+                related_name="+",
+                to="threads.run",
+            ),
         ),
         migrations.AddField(
-            model_name='job',
-            name='thread',
-            field=models.ForeignKey(null=True, on_delete=django.db.models.deletion.CASCADE, related_name='+', to='threads.thread'),
+            model_name="job",
+            name="thread",
+            field=models.ForeignKey(
+                null=True,
+                on_delete=django.db.models.deletion.CASCADE,
+                related_name="+",
+                to="threads.thread",
+            ),
         ),
         migrations.AddField(
-            model_name='memoryop',
-            name='agent',
-            field=models.ForeignKey(null=True, on_delete=django.db.models.deletion.SET_NULL, related_name='+', to='threads.agent'),
+            model_name="memoryop",
+            name="agent",
+            field=models.ForeignKey(
+                null=True,
+                on_delete=django.db.models.deletion.SET_NULL,
+                related_name="+",
+                to="threads.agent",
+            ),
         ),
         migrations.AddField(
-            model_name='memoryop',
-            name='end_user',
-            field=models.ForeignKey(null=True, on_delete=django.db.models.deletion.SET_NULL, related_name='+', to='memory.enduser'),
+            model_name="memoryop",
+            name="end_user",
+            field=models.ForeignKey(
+                null=True,
+                on_delete=django.db.models.deletion.SET_NULL,
+                related_name="+",
+                to="memory.enduser",
+            ),
         ),
         migrations.AddField(
-            model_name='memoryop',
-            name='job',
-            field=models.ForeignKey(null=True, on_delete=django.db.models.deletion.SET_NULL, related_name='+', to='memory.job'),
+            model_name="memoryop",
+            name="job",
+            field=models.ForeignKey(
+                null=True,
+                on_delete=django.db.models.deletion.SET_NULL,
+                related_name="+",
+                to="memory.job",
+            ),
         ),
         migrations.AddField(
-            model_name='memoryop',
-            name='thread',
-            field=models.ForeignKey(null=True, on_delete=django.db.models.deletion.SET_NULL, related_name='+', to='threads.thread'),
+            model_name="memoryop",
+            name="thread",
+            field=models.ForeignKey(
+                null=True,
+                on_delete=django.db.models.deletion.SET_NULL,
+                related_name="+",
+                to="threads.thread",
+            ),
         ),
         migrations.AddField(
-            model_name='teammember',
-            name='end_user',
-            field=models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='memberships', to='memory.enduser'),
+            model_name="teammember",
+            name="end_user",
+            field=models.ForeignKey(
+                on_delete=django.db.models.deletion.CASCADE,
+                related_name="memberships",
+                to="memory.enduser",
+            ),
         ),
         migrations.AddField(
-            model_name='teammember',
-            name='team',
-            field=models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='members', to='memory.team'),
+            model_name="teammember",
+            name="team",
+            field=models.ForeignKey(
+                on_delete=django.db.models.deletion.CASCADE,
+                related_name="members",
+                to="memory.team",
+            ),
         ),
         migrations.AddConstraint(
-            model_name='tenant',
-            constraint=models.CheckConstraint(condition=models.Q(('status__in', ['active', 'suspended'])), name='tenant_status_valid'),
+            model_name="tenant",
+            constraint=models.CheckConstraint(
+                condition=models.Q(("status__in", ["active", "suspended"])),
+                name="tenant_status_valid",
+            ),
         ),
         migrations.AddField(
-            model_name='teammember',
-            name='tenant',
-            field=models.ForeignKey(db_index=False, on_delete=django.db.models.deletion.CASCADE, related_name='+', to='memory.tenant'),
+            model_name="teammember",
+            name="tenant",
+            field=models.ForeignKey(
+                db_index=False,
+                on_delete=django.db.models.deletion.CASCADE,
+                related_name="+",
+                to="memory.tenant",
+            ),
         ),
         migrations.AddField(
-            model_name='team',
-            name='tenant',
-            field=models.ForeignKey(db_index=False, on_delete=django.db.models.deletion.CASCADE, related_name='+', to='memory.tenant'),
+            model_name="team",
+            name="tenant",
+            field=models.ForeignKey(
+                db_index=False,
+                on_delete=django.db.models.deletion.CASCADE,
+                related_name="+",
+                to="memory.tenant",
+            ),
         ),
         migrations.AddField(
-            model_name='memoryop',
-            name='tenant',
-            field=models.ForeignKey(db_index=False, on_delete=django.db.models.deletion.CASCADE, related_name='+', to='memory.tenant'),
+            model_name="memoryop",
+            name="tenant",
+            field=models.ForeignKey(
+                db_index=False,
+                on_delete=django.db.models.deletion.CASCADE,
+                related_name="+",
+                to="memory.tenant",
+            ),
         ),
         migrations.AddField(
-            model_name='job',
-            name='tenant',
-            field=models.ForeignKey(db_index=False, on_delete=django.db.models.deletion.CASCADE, related_name='+', to='memory.tenant'),
+            model_name="job",
+            name="tenant",
+            field=models.ForeignKey(
+                db_index=False,
+                on_delete=django.db.models.deletion.CASCADE,
+                related_name="+",
+                to="memory.tenant",
+            ),
         ),
         migrations.AddField(
-            model_name='enduser',
-            name='tenant',
-            field=models.ForeignKey(db_index=False, on_delete=django.db.models.deletion.CASCADE, related_name='+', to='memory.tenant'),
+            model_name="enduser",
+            name="tenant",
+            field=models.ForeignKey(
+                db_index=False,
+                on_delete=django.db.models.deletion.CASCADE,
+                related_name="+",
+                to="memory.tenant",
+            ),
         ),
         migrations.AddConstraint(
-            model_name='teammember',
-            constraint=models.UniqueConstraint(fields=('tenant', 'id'), name='teammember_tenant_id_uniq'),
+            model_name="teammember",
+            constraint=models.UniqueConstraint(
+                fields=("tenant", "id"), name="teammember_tenant_id_uniq"
+            ),
         ),
         migrations.AddConstraint(
-            model_name='teammember',
-            constraint=models.UniqueConstraint(fields=('tenant', 'team', 'end_user'), name='teammember_uniq'),
+            model_name="teammember",
+            constraint=models.UniqueConstraint(
+                fields=("tenant", "team", "end_user"), name="teammember_uniq"
+            ),
         ),
         migrations.AddConstraint(
-            model_name='team',
-            constraint=models.UniqueConstraint(fields=('tenant', 'id'), name='team_tenant_id_uniq'),
+            model_name="team",
+            constraint=models.UniqueConstraint(fields=("tenant", "id"), name="team_tenant_id_uniq"),
         ),
         migrations.AddConstraint(
-            model_name='team',
-            constraint=models.UniqueConstraint(fields=('tenant', 'name'), name='team_name_uniq'),
+            model_name="team",
+            constraint=models.UniqueConstraint(fields=("tenant", "name"), name="team_name_uniq"),
         ),
         migrations.AddIndex(
-            model_name='memoryop',
-            index=models.Index(fields=['tenant', 'at'], name='memoryop_tenant_at_idx'),
+            model_name="memoryop",
+            index=models.Index(fields=["tenant", "at"], name="memoryop_tenant_at_idx"),
         ),
         migrations.AddIndex(
-            model_name='memoryop',
-            index=models.Index(fields=['tenant', 'thread', 'at'], name='memoryop_thread_idx'),
+            model_name="memoryop",
+            index=models.Index(fields=["tenant", "thread", "at"], name="memoryop_thread_idx"),
         ),
         migrations.AddConstraint(
-            model_name='memoryop',
-            constraint=models.UniqueConstraint(fields=('tenant', 'id'), name='memoryop_tenant_id_uniq'),
+            model_name="memoryop",
+            constraint=models.UniqueConstraint(
+                fields=("tenant", "id"), name="memoryop_tenant_id_uniq"
+            ),
         ),
         migrations.AddIndex(
-            model_name='job',
-            index=models.Index(fields=['tenant', 'status', 'kind', '-id'], name='job_tenant_list_idx'),
+            model_name="job",
+            index=models.Index(
+                fields=["tenant", "status", "kind", "-id"], name="job_tenant_list_idx"
+            ),
         ),
         migrations.AddIndex(
-            model_name='job',
-            index=models.Index(condition=models.Q(('status__in', ['ready', 'running'])), fields=['not_before', 'id'], name='job_due_idx'),
+            model_name="job",
+            index=models.Index(
+                condition=models.Q(("status__in", ["ready", "running"])),
+                fields=["not_before", "id"],
+                name="job_due_idx",
+            ),
         ),
         migrations.AddConstraint(
-            model_name='job',
-            constraint=models.UniqueConstraint(fields=('tenant', 'id'), name='job_tenant_id_uniq'),
+            model_name="job",
+            constraint=models.UniqueConstraint(fields=("tenant", "id"), name="job_tenant_id_uniq"),
         ),
         migrations.AddConstraint(
-            model_name='job',
-            constraint=models.UniqueConstraint(condition=models.Q(('status__in', ['ready', 'running'])), fields=('tenant', 'dedupe_key'), name='job_dedupe_unfinished_uniq'),
+            model_name="job",
+            constraint=models.UniqueConstraint(
+                condition=models.Q(("status__in", ["ready", "running"])),
+                fields=("tenant", "dedupe_key"),
+                name="job_dedupe_unfinished_uniq",
+            ),
         ),
         migrations.AddConstraint(
-            model_name='job',
-            constraint=models.CheckConstraint(condition=models.Q(('status__in', ['ready', 'running', 'done', 'dead'])), name='job_status_valid'),
+            model_name="job",
+            constraint=models.CheckConstraint(
+                condition=models.Q(("status__in", ["ready", "running", "done", "dead"])),
+                name="job_status_valid",
+            ),
         ),
         migrations.AddConstraint(
-            model_name='job',
-            constraint=models.CheckConstraint(condition=models.Q(('kind__in', ['roll_summary'])), name='job_kind_valid'),
+            model_name="job",
+            constraint=models.CheckConstraint(
+                condition=models.Q(("kind__in", ["roll_summary"])), name="job_kind_valid"
+            ),
         ),
         migrations.AddConstraint(
-            model_name='job',
-            constraint=models.CheckConstraint(condition=models.Q(models.Q(('status', 'running'), _negated=True), ('lease_until__isnull', False), _connector='OR'), name='job_running_has_lease'),
+            model_name="job",
+            constraint=models.CheckConstraint(
+                condition=models.Q(
+                    models.Q(("status", "running"), _negated=True),
+                    ("lease_until__isnull", False),
+                    _connector="OR",
+                ),
+                name="job_running_has_lease",
+            ),
         ),
         migrations.AddConstraint(
-            model_name='enduser',
-            constraint=models.UniqueConstraint(fields=('tenant', 'id'), name='enduser_tenant_id_uniq'),
+            model_name="enduser",
+            constraint=models.UniqueConstraint(
+                fields=("tenant", "id"), name="enduser_tenant_id_uniq"
+            ),
         ),
         migrations.AddConstraint(
-            model_name='enduser',
-            constraint=models.UniqueConstraint(fields=('tenant', 'user_id'), name='enduser_user_id_uniq'),
+            model_name="enduser",
+            constraint=models.UniqueConstraint(
+                fields=("tenant", "user_id"), name="enduser_user_id_uniq"
+            ),
         ),
     ]

@@ -105,7 +105,5 @@ class TeamMember(TenantModel):
     class Meta:
         constraints = [
             tenant_unique("teammember"),
-            models.UniqueConstraint(
-                fields=["tenant", "team", "end_user"], name="teammember_uniq"
-            ),
+            models.UniqueConstraint(fields=["tenant", "team", "end_user"], name="teammember_uniq"),
         ]

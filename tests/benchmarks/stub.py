@@ -18,8 +18,11 @@ def stub_provider(*, delay_ms: int, between_ms: int = 0, tokens: int = 8) -> Ite
     """Run the scripted server; yields its base URL."""
     port = free_port()
     process = subprocess.Popen(
-        [sys.executable, "-m", "tests.fakes.openai_server", "--port", str(port)]
-        + ["--delay-ms", str(delay_ms), "--between-ms", str(between_ms), "--tokens", str(tokens)],
+        [
+            *(sys.executable, "-m", "tests.fakes.openai_server", "--port", str(port)),
+            *("--delay-ms", str(delay_ms), "--between-ms", str(between_ms)),
+            *("--tokens", str(tokens)),
+        ],
         cwd=ROOT,
         stdout=subprocess.PIPE,
     )

@@ -6,6 +6,7 @@ import asyncio
 import subprocess
 import sys
 import time
+from functools import partial
 
 import pytest
 
@@ -17,7 +18,9 @@ WAYS = (("wsgi", "wsgi"), ("asginl", "asgi"), ("asginl", "pooled"))
 PATHS = ("/healthz", "/v1/nowhere")
 
 
-def serve(interface: str, app: str, port: int, environment: dict[str, str]) -> subprocess.Popen[bytes]:
+def serve(
+    interface: str, app: str, port: int, environment: dict[str, str]
+) -> subprocess.Popen[bytes]:
     return subprocess.Popen(
         [sys.executable, "-m", "granian", "--interface", interface, "--host", "127.0.0.1"]
         + ["--port", str(port), "--log-level", "warning", "--no-ws", "--http", "1"]
@@ -26,6 +29,10 @@ def serve(interface: str, app: str, port: int, environment: dict[str, str]) -> s
         cwd=ROOT,
         env=environment,
     )
+
+
+def request_of(path: str, _number: int) -> tuple[str, str, None, str]:
+    return "GET", path, None, ""
 
 
 def wait_for(port: int) -> None:
@@ -51,8 +58,10 @@ def test_ways_of_serving_one_page(capsys):
                 try:
                     wait_for(port)
                     for connections in (1, 16):
-                        ask = lambda _: ("GET", path, None, "")  # noqa: E731
-                        asyncio.run(hammer(port=port, connections=connections, requests=50, ask=ask))
+                        ask = partial(request_of, path)
+                        asyncio.run(
+                            hammer(port=port, connections=connections, requests=50, ask=ask)
+                        )
                         sample = asyncio.run(
                             hammer(port=port, connections=connections, requests=600, ask=ask)
                         )

@@ -86,7 +86,10 @@ async def open_streams(instance: Instance, agent: str, key: str) -> tuple[list[s
         seen["rss_mb"] = resident_mb(web_process(instance))
         seen["connections"] = await asyncio.to_thread(connections_of_app, instance)
         sample = await hammer(
-            port=instance.port, connections=4, requests=40, ask=lambda _: ("GET", "/healthz", None, "")
+            port=instance.port,
+            connections=4,
+            requests=40,
+            ask=lambda _: ("GET", "/healthz", None, ""),
         )
         seen["healthz_median_ms"] = sorted(sample.millis)[20]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, MutableMapping
 from typing import Any
 
 import pytest
@@ -33,7 +33,7 @@ def deferred(request):
     return DeferredResponse(finish)
 
 
-def endless(request):
+def endless(request) -> StreamingHttpResponse:
     async def parts() -> AsyncIterator[bytes]:
         try:
             while True:
@@ -45,6 +45,13 @@ def endless(request):
     return StreamingHttpResponse(parts())
 
 
+def deferred_endless(request):
+    async def finish() -> StreamingHttpResponse:
+        return endless(request)
+
+    return DeferredResponse(finish)
+
+
 def plain_stream(request):
     return StreamingHttpResponse(iter([b"a", b"b"]))
 
@@ -53,6 +60,7 @@ urlpatterns = [
     path("echo", echo),
     path("deferred", deferred),
     path("endless", endless),
+    path("deferred-endless", deferred_endless),
     path("plain", plain_stream),
 ]
 
@@ -79,7 +87,7 @@ class Wire:
         await self.gone.wait()
         return {"type": "http.disconnect"}
 
-    async def send(self, message: dict[str, Any]) -> None:
+    async def send(self, message: MutableMapping[str, Any]) -> None:
         self.sent.append(dict(message))
 
     @property
@@ -209,7 +217,7 @@ def test_reader_that_takes_nothing_is_given_up_case_128(app, monkeypatch):
     async def go() -> None:
         wire = Wire("/endless")
 
-        async def stuck(message: dict[str, Any]) -> None:
+        async def stuck(message: MutableMapping[str, Any]) -> None:
             if message["type"] == "http.response.body":
                 await asyncio.Event().wait()
 
@@ -222,3 +230,17 @@ def test_reader_that_takes_nothing_is_given_up_case_128(app, monkeypatch):
 
 def test_plain_iterator_is_streamed(app):
     assert serve(app, "/plain").body == b"ab"
+
+
+def test_deferred_stream_closes_when_the_client_leaves(app):
+    async def go() -> None:
+        wire = Wire("/deferred-endless")
+        task = asyncio.create_task(app(wire.scope, wire.receive, wire.send))
+        async with asyncio.timeout(5):
+            while len(wire.sent) < 3:
+                await asyncio.sleep(0.01)
+            wire.gone.set()
+            await task
+
+    asyncio.run(go())
+    assert LEFT == ["closed"]

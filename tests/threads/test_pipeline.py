@@ -10,7 +10,7 @@ from django.utils import timezone
 
 from memory.models import Job
 from memory.rls import scoped_transaction
-from tests.factories import make_agent, make_end_user, make_key, make_run, make_tenant, scope_of
+from tests.factories import make_agent, make_key, make_tenant, scope_of
 from threads import pipeline
 from threads.driver import RunDriver
 from threads.events import Completed, LastEvent
@@ -19,7 +19,9 @@ from threads.prompt import HandedFact, HandedMaterial, RunRequest
 from threads.runs import cancel_run
 
 
-def ask(key, agent, text, thread_id=None, user_id="teacher-7", **extra) -> tuple[str, LastEvent]:
+def ask(
+    key, agent, text, thread_id=None, user_id="teacher-7", **extra
+) -> tuple[pipeline.PreparedRun, LastEvent]:
     """Run one question to its end; returns the run's id and last event."""
     request = RunRequest(input=text, user_id=user_id, thread_id=thread_id, **extra)
     prepared = pipeline.prepare(

@@ -21,9 +21,7 @@ class RunStatus(models.TextChoices):
     REJECTED = "rejected"
 
 
-FINAL = frozenset(
-    {RunStatus.SUCCEEDED, RunStatus.FAILED, RunStatus.CANCELLED, RunStatus.REJECTED}
-)
+FINAL = frozenset({RunStatus.SUCCEEDED, RunStatus.FAILED, RunStatus.CANCELLED, RunStatus.REJECTED})
 
 
 class RunOrigin(models.TextChoices):
@@ -82,9 +80,7 @@ class Run(TenantModel):
         constraints = [
             tenant_unique("run"),
             models.UniqueConstraint(fields=["tenant", "thread", "seq"], name="run_seq_uniq"),
-            models.UniqueConstraint(
-                fields=["tenant", "external_id"], name="run_external_id_uniq"
-            ),
+            models.UniqueConstraint(fields=["tenant", "external_id"], name="run_external_id_uniq"),
             models.UniqueConstraint(fields=["tenant", "import_key"], name="run_import_key_uniq"),
             models.CheckConstraint(
                 condition=models.Q(status__in=RunStatus.values), name="run_status_valid"
