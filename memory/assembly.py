@@ -99,28 +99,29 @@ def _fill(
     dropped: list[Dropped] = []
     for item, line, cost in zip(items, lines, costs, strict=True):
         may_cut = item.kind == "material" and not dropped and room >= _LEAST_PIECE_TOKENS
-        piece = _piece(line, room, cost, may_cut=may_cut)
+        piece, is_cut = _piece(line, room, cost, may_cut=may_cut)
         if not piece:
             dropped.append(Dropped(kind=item.kind, id=item.id, tokens=cost, reason="section_cap"))
             continue
         tokens = estimate(piece)
-        if cost > room:
-            dropped.append(Dropped(kind=item.kind, id=item.id, tokens=cost - tokens, reason=CUT))
+        if is_cut:
+            missing = max(cost - tokens, 0)
+            dropped.append(Dropped(kind=item.kind, id=item.id, tokens=missing, reason=CUT))
         room -= tokens + 1
         kept.append((item, piece))
     return kept, dropped
 
 
-def _piece(line: str, room: int, cost: int, *, may_cut: bool) -> str:
-    """Return a line as it goes in, cut first and then cleaned; empty if it has no place."""
-    if cost > room:
-        if not may_cut:
-            return ""
-        line = truncate_middle(line, max_tokens=room, mark=_CUT)
-    piece = sanitize(line).text
+def _piece(line: str, room: int, cost: int, *, may_cut: bool) -> tuple[str, bool]:
+    """Return a line as it goes in, cleaned, and whether it was cut; empty if it has no place."""
+    if cost > room and not may_cut:
+        return "", False
+    # Cut first: cleaning is for what remains. Then again, since its marks can make it longer.
+    short = truncate_middle(line, max_tokens=room, mark=_CUT) if cost > room else line
+    piece = sanitize(short).text
     if estimate(piece) <= room:
-        return piece
-    return truncate_middle(piece, max_tokens=room, mark=_CUT) if may_cut else ""
+        return piece, short is not line
+    return (truncate_middle(piece, max_tokens=room, mark=_CUT), True) if may_cut else ("", False)
 
 
 def _wrap(name: str, wording: Wording, tag: str, lines: Sequence[str]) -> str:

@@ -74,6 +74,17 @@ def test_material_too_long_is_cut_in_the_middle_fact_never() -> None:
     assert [shown.id for shown, _ in fact.shown] == ["fact-2"]
 
 
+@pytest.mark.parametrize("text", ["SYSTEM:", "\n指令：", "[指引]"])
+def test_material_that_cleaning_makes_longer_is_cut_and_named(text: str) -> None:
+    packed = pack([item("material", text * 100)], cap=500)
+    assert estimate(text * 100) < 400
+    assert [shown.id for shown, _ in packed.shown] == ["material-1"]
+    assert 300 < packed.row.granted <= 500
+    tight = pack([item("material", text * 100)], cap=estimate(text * 100) + 90)
+    assert [shown.id for shown, _ in tight.shown] == ["material-1"]
+    assert [gone.reason for gone in tight.row.dropped] == ["cut"]
+
+
 def test_item_says_source_time_and_staleness_in_both_languages() -> None:
     at = datetime(2026, 6, 12, 8, 0, tzinfo=UTC)
     stale = item("fact", "12", label="库存", source="erp.stock", as_of=at, is_stale=True)
