@@ -51,7 +51,10 @@ def _stale_lanes(now: datetime) -> tuple[NotReady, ...]:
 
 
 def _is_alive(state: lanes.LaneState | None, oldest: datetime) -> bool:
-    return state is not None and state.heartbeat_at is not None and state.heartbeat_at >= oldest
+    """Say whether a lane works, however long its job takes, or answered a bell lately."""
+    if state is None or state.heartbeat_at is None:
+        return False
+    return state.is_working or state.heartbeat_at >= oldest
 
 
 def _part(part: str, code: str, detail: str) -> NotReady:

@@ -27,6 +27,8 @@ logger = logging.getLogger("credence.supervisor")
 _MOST_UNANSWERED: Final = 3
 _START_GRACE_SECONDS: Final = 30.0
 _STOP_GRACE_SECONDS: Final = 5.0
+# A cluster that answers nothing is not waited for long: meanwhile nobody looks after the others.
+_CONDEMNED_GRACE_SECONDS: Final = 1.0
 _MOST_LOOK_SECONDS: Final = 5.0
 _MOST_RESTART_DELAY_SECONDS: Final = 30.0
 
@@ -134,7 +136,7 @@ class Supervisor:
         """Stop a cluster and plan its next start: at once, or later the oftener it dies young."""
         name = watch.cluster.name
         logger.warning("cluster_restarted", extra={"lane": name, "code": reason})
-        watch.cluster.stop(grace_seconds=0 if reason == "ended" else _STOP_GRACE_SECONDS)
+        watch.cluster.stop(grace_seconds=0 if reason == "ended" else _CONDEMNED_GRACE_SECONDS)
         died_young = watch.is_starting(now=now)
         watch.quick_ends = watch.quick_ends + 1 if died_young else 0
         delay = min(2.0**watch.quick_ends - 1, _MOST_RESTART_DELAY_SECONDS)

@@ -88,7 +88,7 @@ def test_look_cluster_that_answers_no_ring_for_three_periods_is_replaced(
     now = look(supervisor, seconds=3 * PERIOD - 5)
     assert cluster_of(supervisor).stops == []
     now = look(supervisor, seconds=5, after=now)
-    assert cluster_of(supervisor).stops == [5.0]
+    assert cluster_of(supervisor).stops == [1.0]
     assert OrmQ.objects.count() == 0
     look(supervisor, seconds=5, after=now)
     assert cluster_of(supervisor).starts == 2
@@ -108,7 +108,7 @@ def test_look_due_jobs_that_wait_a_period_condemn_a_silent_cluster(supervisor: S
     now = look(supervisor, seconds=PERIOD, after=now)
     assert cluster_of(supervisor).stops == []
     look(supervisor, seconds=10, after=now)
-    assert cluster_of(supervisor).stops == [5.0]
+    assert cluster_of(supervisor).stops == [1.0]
 
 
 def test_look_due_jobs_without_a_bell_are_rung_for_at_once(supervisor: Supervisor) -> None:
