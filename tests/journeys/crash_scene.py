@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.client import HTTPException
 from itertools import count
 
-from tests.instance import Instance
+from tests.instance import ROOT, Instance
 from tests.journeys.crash_book import Book
 from tests.journeys.crash_client import Client
 from tests.journeys.crash_processes import Processes, kill, wait_until
@@ -25,6 +27,14 @@ LEASES = {
 UP_AGAIN_SECONDS = 60.0
 # The shortest history that is summarised: the third turn folds all three.
 TURNS = 3
+_SECOND_SERVER = """
+import django, sys
+django.setup()
+from threads.tasks import drain
+print("ready", flush=True)
+sys.stdin.read()
+drain(0)
+"""
 _POLICY = {"summary_after_messages": 4, "recent_turns": 0}
 
 
@@ -82,6 +92,27 @@ class Scene:
             thread_id,
         )
         return status
+
+    @contextmanager
+    def second_server(self) -> Iterator[Callable[[], int]]:
+        """A process that knows the lane and serves it once when it is called; returns its exit code."""
+        with subprocess.Popen(
+            [sys.executable, "-c", _SECOND_SERVER],
+            cwd=ROOT,
+            env=self.instance.environment | {"DJANGO_SETTINGS_MODULE": "config.settings.local"},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+        ) as process:
+            assert process.stdin is not None
+            assert process.stdout is not None
+            assert process.stdout.readline() == b"ready\n"
+            stdin = process.stdin
+
+            def serve() -> int:
+                stdin.close()
+                return process.wait(30)
+
+            yield serve
 
     def make_fresh(self) -> None:
         """Have a memory cluster whose parts are those it began with, so that one knows which is which."""

@@ -125,14 +125,13 @@ def test_second_server_of_a_lane_does_nothing_while_the_first_works(stage: Scene
     """Case 137."""
     numbers, thread_id = stage.thread(TURNS - 1)
     numbers.append(next(stage.numbers))
-    with JOB_POINTS["in_call"](stage, thread_id, numbers[-1]):
-        second = stage.instance.manage(
-            "shell", "--no-imports", "-c", "from threads.tasks import drain; drain(0)"
-        )
-        assert (second.returncode, stage.job(thread_id)) == (0, "running"), second.stderr
+    with stage.second_server() as serve, JOB_POINTS["in_call"](stage, thread_id, numbers[-1]):
+        assert serve() == 0
+        assert stage.job(thread_id) == "running"
         assert stage.provider.summary_calls(numbers[-1]) == 1
     stage.settle()
     assert marks(stage.book.summary(thread_id)["text"]) == numbers
+    assert stage.provider.summary_calls(numbers[-1]) == 1
 
 
 def kill_web(stage: Scene) -> None:
@@ -145,8 +144,13 @@ def kill_web_parent(stage: Scene) -> None:
     wait_until(lambda: not is_alive(orphan), what="the orphan is gone")
 
 
-@pytest.mark.parametrize("point", RUN_POINTS)
-@pytest.mark.parametrize("victim", [kill_web, kill_web_parent, kill_database])
+RUN_KILLS = [(kill, point) for kill in (kill_web, kill_database) for point in RUN_POINTS] + [
+    (kill_web_parent, "in_call"),
+    (kill_web_parent, "committed"),
+]
+
+
+@pytest.mark.parametrize(("victim", "point"), RUN_KILLS)
 def test_run_killed_at_point_client_with_key_is_answered_once(
     stage: Scene, victim: Kill, point: str
 ) -> None:
@@ -162,7 +166,7 @@ def test_run_killed_at_point_client_with_key_is_answered_once(
     assert last == SUCCEEDED
     assert lost in ([], [INTERRUPTED])
     assert (call.answer["status"], call.answer["thread_id"]) == ("succeeded", thread_id)
-    stage.new_turn(thread_id)
+    stage.new_turn()
 
 
 @pytest.mark.parametrize("point", LEFT_BEHIND)
