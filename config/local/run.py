@@ -133,7 +133,7 @@ def _children(host: str, port: int) -> list[Child]:
         "--log-level",
         "warning",
     ]
-    web += ["--workers-kill-timeout", "8", "config.asgi:application"]
+    web += ["--workers-kill-timeout", "5", "config.asgi:application"]
     return [
         Child("web", web, environment),
         Child("worker", ["django", "worker"], environment),
