@@ -104,10 +104,11 @@ class Wire:
 
 
 @pytest.fixture
-def app():
+def app(django_db_blocker):
+    """The handler on the views above; its pool may hold connections of tests before."""
     LEFT.clear()
     FINISHED.clear()
-    with override_settings(ROOT_URLCONF=__name__, MIDDLEWARE=[]):
+    with django_db_blocker.unblock(), override_settings(ROOT_URLCONF=__name__, MIDDLEWARE=[]):
         yield PooledHandler()
 
 
