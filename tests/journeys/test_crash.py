@@ -110,6 +110,22 @@ def test_idle_part_of_cluster_killed_jobs_are_done_again(stage: Scene, part: int
     assert marks(stage.book.summary(thread_id)["text"]) == numbers
 
 
+def test_worker_killed_with_eight_jobs_waiting_all_are_done_once(stage: Scene) -> None:
+    """Bug A2: a hard kill left the waiting work pending for ever."""
+    threads = [stage.thread(TURNS - 1) for _ in range(8)]
+    lasts = [next(stage.numbers) for _ in threads]
+    with JOB_POINTS["in_call"](stage, threads[0][1], lasts[0]):
+        for (_, thread_id), number in zip(threads[1:], lasts[1:], strict=True):
+            stage.client.run(question(number), thread_id=thread_id)
+        kill(stage.processes.supervisor())
+    stage.settle()
+    for (numbers, thread_id), number in zip(threads, lasts, strict=True):
+        summary = stage.book.summary(thread_id)
+        assert (summary["version"], marks(summary["text"])) == (1, [*numbers, number])
+        assert stage.job(thread_id) == "done"
+    assert sum(map(stage.provider.summary_calls, lasts)) <= len(lasts) + 1
+
+
 def test_queue_emptied_by_hand_job_is_done(stage: Scene) -> None:
     """Case 143."""
     numbers, thread_id = stage.thread(TURNS - 1)
