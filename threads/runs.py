@@ -10,6 +10,7 @@ from decimal import Decimal
 from typing import Any
 
 from django.db import connection
+from django.db.models.functions import Now
 
 from governance.secrets import strip_secrets
 from memory.conf import run_lease_seconds
@@ -153,7 +154,8 @@ def accept(
         turn_tokens=turn_tokens(input_text=question.text, output_text=""),
         message_count=1,
         created_at=now,
-        lease_until=now + timedelta(seconds=run_lease_seconds()),
+        # By the database's clock, which the sweep asks too: hosts need not agree.
+        lease_until=Now() + timedelta(seconds=run_lease_seconds()),
     )
     run.save(force_insert=True)
     add_message(run=run, position=0, role=MessageRole.USER, content=question.text, at=now)

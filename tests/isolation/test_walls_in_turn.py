@@ -6,37 +6,32 @@ later is in here without a line, and fails until the worlds hold a row of it.
 
 from __future__ import annotations
 
-import asyncio
-import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 from django.db import IntegrityError, ProgrammingError, connection, connections, models, transaction
 
-from memory.db_threads import in_database_thread
 from memory.errors import ScopeError, UndecidedQueryError
-from memory.models import EndUser, Tenant
-from memory.rls import composite_keys, narrow_open_scope, open_scope, scoped_transaction
+from memory.rls import composite_keys, scoped_transaction
 from memory.scope import Scope
 from tests.isolation.conftest import Worlds
 from tests.isolation.worlds import (
+    RolledBackError,
     World,
+    dump,
     every_walled_model,
     insert_copy,
     read_row,
     rows_of,
+    tenants_in,
 )
-from threads.models import Message, Run, ThreadSummary
+from threads.models import Message, ThreadSummary
 
 MODELS = every_walled_model()
 FENCES = [(model, *key) for model in MODELS for key in composite_keys(model)]
 REFUSED = "new row violates row-level security policy"
 by_table = pytest.mark.parametrize("model", MODELS, ids=lambda model: model._meta.db_table)
-
-
-class RolledBackError(Exception):
-    """Ends a test's transaction, so that the worlds stay as they are."""
 
 
 @pytest.fixture
@@ -48,18 +43,6 @@ def rolled_back() -> Callable[..., Any]:
             super().__exit__(RolledBackError, RolledBackError(), None)
 
     return lambda using="default": Undone(using=using, savepoint=True, durable=False)
-
-
-def dump(model: type[models.Model], *, using: str = "default") -> list[dict[str, Any]]:
-    """Every row the role sees, in raw SQL without a condition."""
-    with connections[using].cursor() as cursor:
-        cursor.execute(f'SELECT * FROM "{model._meta.db_table}"')
-        names = [part.name for part in cursor.description]
-        return [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
-
-
-def tenants_in(model: type[models.Model], rows: list[dict[str, Any]]) -> set[Any]:
-    return {row[model.walls.tenant] for row in rows}  # type: ignore[attr-defined]
 
 
 def sees(world: World, model: type[models.Model]) -> Scope:
@@ -271,143 +254,6 @@ def test_session_wall_hides_summary_from_same_persons_other_thread(worlds: World
 
 
 # A scope never outlives its transaction.
-
-
-@pytest.mark.req("B18")
-def test_thousand_alternating_scopes_on_one_connection_never_cross(worlds: Worlds) -> None:
-    """Attack case 20: one connection, two tenants in turn, every seventh raises midway."""
-    a, b, _ = worlds
-    connection.ensure_connection()
-    backend = connection.connection
-    crossed, raised = [], 0
-    for number in range(1000):
-        mine, theirs = (a, b) if number % 2 else (b, a)
-        try:
-            with scoped_transaction(mine.scope()), connection.cursor() as cursor:
-                if number % 7 == 0:
-                    cursor.execute("SELECT 1 / 0")
-                cursor.execute("SELECT input FROM threads_run")
-                seen = str(cursor.fetchall())
-                if theirs.mark in seen or mine.mark not in seen:
-                    crossed.append(number)
-        except Exception:  # noqa: BLE001 - the division, whatever its class
-            raised += 1
-        if number % 10 == 0:
-            assert open_scope() is None
-            assert dump(Run) == []
-    assert crossed == []
-    assert raised == 143
-    assert connection.connection is backend
-
-
-@pytest.mark.req("B18")
-def test_nested_scope_ended_or_failed_outer_scope_is_back(worlds: Worlds) -> None:
-    _, b, _ = worlds
-    wide, narrow = b.scope(), b.scope(0, thread=b.people[0].thread)
-    everyone = {person.row.id for person in b.people}
-    with scoped_transaction(wide):
-        with scoped_transaction(narrow):
-            assert {row["id"] for row in dump(EndUser)} == {b.people[0].row.id}
-            assert open_scope() == narrow
-            with scoped_transaction(b.scope(0)):
-                assert dump(ThreadSummary) == []
-            assert len(dump(ThreadSummary)) == 1
-        assert {row["id"] for row in dump(EndUser)} == everyone
-        assert open_scope() == wide
-        with pytest.raises(RolledBackError), scoped_transaction(narrow):
-            raise RolledBackError
-        assert {row["id"] for row in dump(EndUser)} == everyone
-        assert open_scope() == wide
-        with pytest.raises(IntegrityError), scoped_transaction(narrow):
-            Tenant(id=b.tenant.id, slug=b.tenant.slug).save(force_insert=True)
-        assert {row["id"] for row in dump(EndUser)} == everyone
-        assert dump(ThreadSummary) == []
-    assert open_scope() is None
-
-
-@pytest.mark.req("B18")
-def test_savepoint_rolled_back_scope_stays_right(worlds: Worlds) -> None:
-    _, b, _ = worlds
-    with scoped_transaction(b.scope(0)):
-        with pytest.raises(RolledBackError), transaction.atomic():
-            raise RolledBackError
-        assert {row["id"] for row in dump(EndUser)} == {b.people[0].row.id}
-
-
-@pytest.mark.req("B18")
-def test_narrowing_lasts_to_the_end_and_never_leaves_the_tenant(worlds: Worlds) -> None:
-    a, b, _ = worlds
-    with scoped_transaction(b.scope()):
-        narrow_open_scope(b.scope(0))
-        assert {row["id"] for row in dump(EndUser)} == {b.people[0].row.id}
-        with pytest.raises(ScopeError):
-            narrow_open_scope(a.scope())
-        assert tenants_in(EndUser, dump(EndUser)) == {b.tenant.id}
-    assert dump(EndUser) == []
-    with pytest.raises(ScopeError):
-        narrow_open_scope(b.scope())
-    assert open_scope() is None
-
-
-@pytest.mark.req("B18")
-def test_generator_read_after_its_transaction_sees_nothing(worlds: Worlds) -> None:
-    """Attack case 22: a stream's body that asks the database once its view has returned."""
-    _, b, _ = worlds
-
-    def lines() -> Iterator[str]:
-        for run in Run.objects.in_scope(b.scope()):
-            yield run.input
-
-    def undecided_lines() -> Iterator[str]:
-        for run in Run.objects.all():
-            yield run.input
-
-    with scoped_transaction(b.scope()):
-        assert list(lines())
-        late, undecided = lines(), undecided_lines()
-    assert list(late) == []
-    with pytest.raises(UndecidedQueryError):
-        list(undecided)
-
-
-@pytest.mark.req("B18")
-def test_database_threads_do_not_share_a_scope(worlds: Worlds) -> None:
-    """Two scopes open at the same moment on two threads, and a third thread without."""
-    a, b, _ = worlds
-    meet = threading.Barrier(3, timeout=20)
-
-    def scoped(world: World) -> set[Any]:
-        with scoped_transaction(world.scope()):
-            meet.wait()
-            seen = tenants_in(Run, dump(Run))
-            meet.wait()
-        return seen
-
-    def bare() -> set[Any]:
-        meet.wait()
-        assert open_scope() is None
-        seen = tenants_in(Run, dump(Run))
-        meet.wait()
-        return seen
-
-    async def together() -> tuple[set[Any], ...]:
-        return await asyncio.gather(
-            in_database_thread(lambda: scoped(a)),
-            in_database_thread(lambda: scoped(b)),
-            in_database_thread(bare),
-        )
-
-    assert list(asyncio.run(together())) == [{a.tenant.id}, {b.tenant.id}, set()]
-
-    async def afterwards() -> list[set[Any]]:
-        return await asyncio.gather(
-            *(in_database_thread(lambda: tenants_in(Run, dump(Run))) for _ in range(8))
-        )
-
-    assert asyncio.run(afterwards()) == [set()] * 8
-
-
-# Staff.
 
 
 @by_table

@@ -8,7 +8,7 @@ from datetime import timedelta
 from itertools import count
 from typing import Any
 
-from django.db import models
+from django.db import connections, models
 from django.db.backends.utils import CursorWrapper
 
 from governance.policy import change_policy
@@ -215,3 +215,19 @@ def insert_copy(
     names = ", ".join(f'"{name}"' for name in fresh)
     marks = ", ".join(["%s"] * len(fresh))
     cursor.execute(f'INSERT INTO "{table}" ({names}) VALUES ({marks})', list(fresh.values()))
+
+
+class RolledBackError(Exception):
+    """Ends a test's transaction, so that the worlds stay as they are."""
+
+
+def dump(model: type[models.Model], *, using: str = "default") -> list[dict[str, Any]]:
+    """Every row the role sees, in raw SQL without a condition."""
+    with connections[using].cursor() as cursor:
+        cursor.execute(f'SELECT * FROM "{model._meta.db_table}"')
+        names = [part.name for part in cursor.description]
+        return [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
+
+
+def tenants_in(model: type[models.Model], rows: list[dict[str, Any]]) -> set[Any]:
+    return {row[model.walls.tenant] for row in rows}  # type: ignore[attr-defined]
