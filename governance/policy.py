@@ -4,18 +4,30 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import datetime
+from typing import Any, TypeVar
+
+from django.db.models import Subquery
 
 from governance import audit
 from governance.models import TenantPolicy
 from governance.policy_rules import Policy, PolicyValue, effective, validate
+from memory.querysets import ScopedQuerySet
 from memory.rls import scoped_transaction
 from memory.scope import Scope
+
+Rows = TypeVar("Rows", bound=ScopedQuerySet[Any])
 
 
 def tenant_overrides(*, scope: Scope) -> dict[str, PolicyValue]:
     """Return what the tenant changed. Cost: one query."""
     row = TenantPolicy.objects.in_scope(scope).first()
     return dict(row.overrides) if row else {}
+
+
+def with_overrides(agents: Rows, *, scope: Scope) -> Rows:
+    """Return rows of agents that carry what their tenant changed as `tenant_overrides`, or None."""
+    rows = TenantPolicy.objects.in_scope(scope).values("overrides")[:1]
+    return agents.annotate(tenant_overrides=Subquery(rows))
 
 
 def policy_for(*, scope: Scope, agent_overrides: Mapping[str, PolicyValue]) -> Policy:

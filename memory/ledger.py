@@ -122,6 +122,23 @@ def _row(row: SectionRow) -> dict[str, Any]:
     }
 
 
+_ORDER: Final = tuple(
+    "decision current_tokens prompt_tokens target_budget context_window candidate_count sections"
+    " name position priority cap wanted granted items dropped kind id tokens reason".split()
+)
+
+
+def in_order(account: Any) -> Any:
+    """Return a stored account with its names in the order of `as_json`, which jsonb forgets."""
+    if isinstance(account, list):
+        return [in_order(part) for part in account]
+    if not isinstance(account, Mapping):
+        return account
+    known = [name for name in _ORDER if name in account]
+    others = [name for name in account if name not in _ORDER]
+    return {name: in_order(account[name]) for name in (*known, *others)}
+
+
 def target_budget(*, context_window: int, max_output_tokens: int) -> int:
     """Return what a prompt may cost: 80% of the window, and room for the answer (DESIGN 4)."""
     return min(context_window * 8 // 10, context_window - max_output_tokens)

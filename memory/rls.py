@@ -8,9 +8,9 @@ Source: PostgreSQL documentation, "Row Security Policies"; findings/security, 1.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, LiteralString
 
 from django.apps.registry import Apps
 from django.db import DEFAULT_DB_ALIAS, connections, models, transaction
@@ -28,6 +28,11 @@ MAINT_ALIAS = "maint"
 _SET = (
     "SELECT set_config('credence.tenants', %s, true), set_config('credence.user', %s, true),"
     " set_config('credence.session', %s, true)"
+)
+_SET_NAMED = (
+    "SELECT set_config('credence.tenants', %(tenants)s, true),"
+    " set_config('credence.user', %(user)s, true),"
+    " set_config('credence.session', %(session)s, true)"
 )
 _TENANTS = "string_to_array(nullif(current_setting('credence.tenants', true), ''), ',')"
 _USER = "nullif(current_setting('credence.user', true), '')"
@@ -64,6 +69,26 @@ def _apply(connection: BaseDatabaseWrapper, scope: Scope | None) -> None:
     with connection.cursor() as cursor:
         cursor.execute(_SET, _values(scope))
     connection.credence_scope = scope  # type: ignore[attr-defined]
+
+
+def fetch_in_scope(
+    scope: Scope, statement: LiteralString, parameters: Mapping[str, str | int]
+) -> tuple[Any, ...] | None:
+    """Return the first row of one statement in a transaction of its own, in one round trip.
+
+    Scope and statement are sent together and are one implicit transaction, so the setting ends with
+    it; inside a transaction that is already open, its own scope is put back. For what every request
+    waits for.
+    """
+    connection = connections[DEFAULT_DB_ALIAS]
+    names = dict(zip(("tenants", "user", "session"), _values(scope), strict=True))
+    with connection.cursor() as cursor:
+        cursor.execute(f"{_SET_NAMED}; {statement}", {**parameters, **names})
+        cursor.nextset()
+        row: tuple[Any, ...] | None = cursor.fetchone()
+    if connection.in_atomic_block:
+        _apply(connection, getattr(connection, "credence_scope", None))
+    return row
 
 
 def open_scope(*, using: str = DEFAULT_DB_ALIAS) -> Scope | None:

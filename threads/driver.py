@@ -172,12 +172,12 @@ class RunDriver:
         prepared = self._prepared
         answered = self._answered(text, finished)
         now = timezone.now()
-        is_stored = await _committed(
+        stored = await _committed(
             lambda: pipeline.finish_success(prepared=prepared, answered=answered, now=now)
         )
-        if not is_stored:
+        if stored is None:
             return await self._ended_elsewhere()
-        return Completed(run_id=prepared.run_id)
+        return Completed(run_id=prepared.run_id, run=stored)
 
     def _answered(self, text: str, finished: Finished) -> Answered:
         prepared = self._prepared
@@ -235,7 +235,7 @@ class RunDriver:
         if run.status == RunStatus.CANCELLED:
             return Cancelled(run_id=run.pk)
         if run.status == RunStatus.SUCCEEDED:
-            return Completed(run_id=run.pk)
+            return Completed(run_id=run.pk, run=run)
         return Failed(run_id=run.pk, code=run.error_code or "interrupted", detail=run.error_detail)
 
 

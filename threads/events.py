@@ -32,9 +32,15 @@ class Delta:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Completed:
-    """The run succeeded and everything of it is committed; `run_id` names the stored run."""
+    """The run succeeded and everything of it is committed.
+
+    Attributes:
+        run_id: Names the stored run.
+        run: The run as it was stored, where this process stored it; else it has to be read.
+    """
 
     run_id: str
+    run: Any = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

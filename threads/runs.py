@@ -5,62 +5,28 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import datetime
 from decimal import Decimal
 from typing import Any
 
 from django.db import connection
-from django.db.models.functions import Now
 
 from governance.secrets import strip_secrets
 from memory.conf import run_lease_seconds
 from memory.errors import ConflictError, NotFoundError
+from memory.ids import new_id
 from memory.models import EndUser
 from memory.rls import scoped_transaction
 from memory.scope import Scope
 from memory.tokens import estimate
 from threads.history import turn_tokens
-from threads.models import (
-    FINAL,
-    Agent,
-    Message,
-    MessageRole,
-    Run,
-    RunOrigin,
-    RunStatus,
-    RunTrace,
-    Thread,
-)
+from threads.models import Agent, Run, RunOrigin, RunStatus, Thread
+from threads.run_statements import ACCEPT, SUCCEED
 from threads.titles import title_of
 
 _UNFINISHED = (RunStatus.QUEUED, RunStatus.RUNNING)
-_ANSWER_COLUMNS = (
-    "status",
-    "output",
-    "model",
-    "input_tokens",
-    "output_tokens",
-    "cost_usd",
-    "is_cost_known",
-    "finished_at",
-    "lease_until",
-    "turn_tokens",
-    "message_count",
-)
-_TAKE_SEQ = """
-    UPDATE threads_thread SET next_seq = next_seq + 1, run_count = run_count + 1,
-        title = CASE WHEN title = '' AND next_seq = 1 THEN %s ELSE title END,
-        updated_at = greatest(updated_at, %s)
-    WHERE tenant_id = %s AND id = %s
-    RETURNING next_seq - 1, title
-"""
-_ADD_STEPS = """
-    UPDATE threads_runtrace SET steps = steps || (
-        SELECT jsonb_agg(jsonb_build_object('seq', jsonb_array_length(steps) + place) || step
-            ORDER BY place)
-        FROM jsonb_array_elements(%s::jsonb) WITH ORDINALITY AS added (step, place))
-    WHERE tenant_id = %s AND run_id = %s
-"""
+# Costs are kept to a hundred-millionth of a dollar, as the column is.
+_CENT_MILLIONTH = Decimal("0.00000001")
 
 
 class RunFinishedError(ConflictError):
@@ -106,22 +72,13 @@ def new_thread(
     return thread
 
 
-def take_seq(*, scope: Scope, thread: Thread, now: datetime, text: str = "") -> int:
-    """Take the thread's next number under its row lock, which lasts to the transaction's end.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PromptTrace:
+    """What a run's prompt was made of: messages as sent, items shown, steps taken, as JSON."""
 
-    Gapless: the number is given back when the transaction rolls back. A thread that was made
-    without a title gets it here from its first input, `text`. Cost: one statement.
-
-    Raises:
-        NotFoundError: The thread is gone or out of scope.
-    """
-    with connection.cursor() as cursor:
-        cursor.execute(_TAKE_SEQ, [title_of(text), now, scope.tenant_id, thread.pk])
-        row = cursor.fetchone()
-    if row is None:
-        raise NotFoundError
-    thread.title = row[1]
-    return int(row[0])
+    messages: Sequence[Mapping[str, Any]] = ()
+    items: Sequence[Mapping[str, Any]] = ()
+    steps: Sequence[Mapping[str, Any]] = ()
 
 
 def accept(
@@ -132,18 +89,23 @@ def accept(
     now: datetime,
     is_bootstrap: bool,
     context: Mapping[str, Any],
+    trace: PromptTrace = PromptTrace(),
 ) -> Run:
-    """Store an accepted run with its user's message, inside the caller's transaction.
+    """Store an accepted run with its user's message and its trace, in the caller's transaction.
 
-    From here on the input is never lost: a run whose process dies is ended by the sweep when its
-    lease runs out. Cost: three statements.
+    The number is taken under the thread's row lock, which lasts to the transaction's end: numbers are gapless, since a
+    rollback gives its number back. A thread made without a title gets it from the first input. From here on the input is
+    never lost: a run whose process dies is ended by the sweep when its lease, by the database's
+    clock, runs out. Cost: one statement.
+
+    Raises:
+        NotFoundError: The thread is gone or out of scope.
     """
     run = Run(
         tenant_id=scope.tenant_id,
         thread_id=thread.pk,
         agent_id=thread.agent_id,
         end_user_id=thread.end_user_id,
-        seq=take_seq(scope=scope, thread=thread, now=now, text=question.text),
         status=RunStatus.RUNNING,
         origin=RunOrigin.RUN,
         input=question.text,
@@ -154,52 +116,38 @@ def accept(
         turn_tokens=turn_tokens(input_text=question.text, output_text=""),
         message_count=1,
         created_at=now,
-        # By the database's clock, which the sweep asks too: hosts need not agree.
-        lease_until=Now() + timedelta(seconds=run_lease_seconds()),
     )
-    run.save(force_insert=True)
-    add_message(run=run, position=0, role=MessageRole.USER, content=question.text, at=now)
+    with connection.cursor() as cursor:
+        cursor.execute(ACCEPT, _acceptance(run, trace, now))
+        row = cursor.fetchone()
+    if row is None:
+        raise NotFoundError
+    run.seq, thread.title = int(row[0]), row[1]
     return run
 
 
-def add_message(
-    *, run: Run, position: int, role: str, content: str, at: datetime, **extra: Any
-) -> Message:
-    """Store one message of a run, inside the caller's transaction. Cost: one INSERT."""
-    message = Message(
-        tenant_id=run.tenant_id,
-        thread_id=run.thread_id,
-        run_id=run.pk,
-        end_user_id=run.end_user_id,
-        position=position,
-        role=role,
-        content=content,
-        token_count=estimate(content),
-        created_at=at,
-        **extra,
-    )
-    message.save(force_insert=True)
-    return message
-
-
-def store_trace(
-    *,
-    run: Run,
-    messages: Sequence[Mapping[str, Any]],
-    items: Sequence[Mapping[str, Any]],
-    steps: Sequence[Mapping[str, Any]],
-    now: datetime,
-) -> None:
-    """Store the prompt as sent and the steps that made it. Cost: one INSERT."""
-    RunTrace(
-        run_id=run.pk,
-        tenant_id=run.tenant_id,
-        end_user_id=run.end_user_id,
-        messages=list(messages),
-        items=list(items),
-        steps=list(steps),
-        created_at=now,
-    ).save(force_insert=True)
+def _acceptance(run: Run, trace: PromptTrace, now: datetime) -> dict[str, Any]:
+    return {
+        "run": run.pk,
+        "tenant": run.tenant_id,
+        "thread": run.thread_id,
+        "agent": run.agent_id,
+        "end_user": run.end_user_id,
+        "title": title_of(run.input),
+        "input": run.input,
+        "bootstrap": run.bootstrap,
+        "context": json.dumps(run.context),
+        "metadata": json.dumps(run.metadata),
+        "key": run.key_id,
+        "turn_tokens": run.turn_tokens,
+        "lease_seconds": run_lease_seconds(),
+        "message": new_id("msg"),
+        "message_tokens": estimate(run.input),
+        "prompt": json.dumps(list(trace.messages)),
+        "items": json.dumps(list(trace.items)),
+        "steps": json.dumps(list(trace.steps)),
+        "now": now,
+    }
 
 
 def end(*, scope: Scope, run_id: str, status: RunStatus, now: datetime, **columns: Any) -> bool:
@@ -219,38 +167,48 @@ def end(*, scope: Scope, run_id: str, status: RunStatus, now: datetime, **column
 def succeed(*, scope: Scope, run_id: str, answered: Answered, now: datetime) -> Run | None:
     """Store a model's answer inside the caller's transaction; None if it has ended or is gone.
 
-    The row lock taken first makes "succeeded" and what follows from it one act: whoever cancels or
-    sweeps the run at the same moment comes before all of it or after all of it. Cost: four
-    statements.
+    Returns:
+        The run with what this changed and what says where it belongs; nothing else is filled in.
+
+    Cost: one statement.
     """
     text = strip_secrets(answered.text).text
-    run = Run.objects.in_scope(scope).select_for_update().defer("context").filter(pk=run_id).first()
-    if run is None or run.status in FINAL:
+    run = Run(
+        id=run_id,
+        tenant_id=scope.tenant_id,
+        status=RunStatus.SUCCEEDED,
+        output=text,
+        model=answered.model,
+        input_tokens=answered.input_tokens,
+        output_tokens=answered.output_tokens,
+        cost_usd=answered.cost_usd.quantize(_CENT_MILLIONTH),
+        is_cost_known=answered.is_cost_known,
+        finished_at=now,
+    )
+    with connection.cursor() as cursor:
+        cursor.execute(SUCCEED, _success(run, answered, now))
+        row = cursor.fetchone()
+    if row is None:
         return None
-    run.status = RunStatus.SUCCEEDED
-    run.output = text
-    run.model = answered.model
-    run.input_tokens = answered.input_tokens
-    run.output_tokens = answered.output_tokens
-    run.cost_usd = answered.cost_usd
-    run.is_cost_known = answered.is_cost_known
-    run.finished_at = now
-    run.lease_until = None
-    run.turn_tokens = turn_tokens(input_text=run.input, output_text=text)
-    run.message_count += 1
-    run.save(update_fields=_ANSWER_COLUMNS)
-    add_message(run=run, position=1, role=MessageRole.ASSISTANT, content=text, at=now)
-    add_steps(scope=scope, run_id=run_id, steps=answered.steps)
+    run.thread_id, run.end_user_id, run.seq, run.turn_tokens, run.message_count = row
     return run
 
 
-def add_steps(*, scope: Scope, run_id: str, steps: Sequence[Mapping[str, Any]]) -> None:
-    """Append steps to a run's trace, numbered on. Cost: one statement."""
-    if not steps:
-        return
-    with connection.cursor() as cursor:
-        added = json.dumps([dict(step) for step in steps])
-        cursor.execute(_ADD_STEPS, [added, scope.tenant_id, run_id])
+def _success(run: Run, answered: Answered, now: datetime) -> dict[str, Any]:
+    return {
+        "run": run.pk,
+        "tenant": run.tenant_id,
+        "output": run.output,
+        "model": run.model,
+        "input_tokens": run.input_tokens,
+        "output_tokens": run.output_tokens,
+        "cost_usd": run.cost_usd,
+        "is_cost_known": run.is_cost_known,
+        "answer_tokens": estimate(run.output),
+        "message": new_id("msg"),
+        "steps": json.dumps([dict(step) for step in answered.steps]),
+        "now": now,
+    }
 
 
 def read_run(*, scope: Scope, run_id: str) -> Run:

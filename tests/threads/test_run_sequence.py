@@ -10,6 +10,7 @@ from django.db import connection, transaction
 
 from memory.errors import NotFoundError
 from memory.rls import scoped_transaction
+from memory.scope import Scope
 from tests.factories import (
     NOW,
     make_agent,
@@ -20,7 +21,18 @@ from tests.factories import (
     scope_of,
 )
 from threads.models import Run, Thread
-from threads.runs import Question, accept, take_seq
+from threads.runs import Question, accept
+
+
+def accept_next(scope: Scope, thread: Thread, text: str) -> Run:
+    return accept(
+        scope=scope,
+        thread=thread,
+        question=Question(text=text),
+        now=NOW,
+        is_bootstrap=False,
+        context={},
+    )
 
 
 @pytest.mark.req("A05")
@@ -36,18 +48,10 @@ def test_sequence_taken_by_eight_writers_has_no_gap_and_no_double(committed_db: 
     def write(number: int) -> int:
         with scoped_transaction(scope):
             if number % 5 == 0:
-                take_seq(scope=scope, thread=thread, now=NOW)
+                accept_next(scope, thread, "given back")
                 transaction.set_rollback(True)
                 return 0
-            run = accept(
-                scope=scope,
-                thread=thread,
-                question=Question(text=f"问题 {number}"),
-                now=NOW,
-                is_bootstrap=False,
-                context={},
-            )
-            return run.seq
+            return accept_next(scope, thread, f"问题 {number}").seq
 
     def close(_: int) -> None:
         meet.wait()
@@ -74,4 +78,4 @@ def test_sequence_of_a_thread_out_of_scope_not_taken(db: None) -> None:
     make_run(thread)
     scope = scope_of(other)
     with scoped_transaction(scope), pytest.raises(NotFoundError):
-        take_seq(scope=scope, thread=thread, now=NOW)
+        accept_next(scope, thread, "not mine")

@@ -12,6 +12,7 @@ from rest_framework import serializers
 
 from governance.tenants import check_user_id
 from memory.errors import InvalidInputError
+from memory.ledger import in_order
 
 _TIME = re2.compile(
     r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,6})?(Z|[+-][0-9]{2}:[0-9]{2})$"
@@ -157,3 +158,11 @@ class JsonObject(serializers.Field[Any, Any, Any, Any]):
     def to_representation(self, value: Any) -> Any:
         """Return it as it is."""
         return value
+
+
+class Account(JsonObject):
+    """A run's ledger; the same bytes whether it was just made or read back."""
+
+    def to_representation(self, value: Any) -> Any:
+        """Return it with its names in their order."""
+        return in_order(value)

@@ -9,7 +9,7 @@ import asyncio
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from django.http import HttpRequest, HttpResponse, StreamingHttpResponse
 from django.http.response import HttpResponseBase
@@ -36,6 +36,7 @@ from threads.models import Run
 from threads.pipeline import PreparedRun
 from threads.prompt import RunRequest
 
+_T = TypeVar("_T")
 _LEASE_MARGIN_SECONDS: Final = 30
 # Anything else that ends a run lies with the provider or the way to it.
 _FAILURE_STATUS: Final = {"provider_timeout": 504, "internal_error": 500, "secret_unreadable": 500}
@@ -197,16 +198,24 @@ def drive_json(call: RunCall, prepared: PreparedRun) -> DeferredResponse:
 async def _drained(call: RunCall, prepared: PreparedRun) -> HttpResponse:
     try:
         last = await RunDriver(prepared).start().outcome()
-        return await in_database_thread(lambda: _ended(call, prepared, last))
+        return await _told(call, partial(_ended, call, prepared, last), last)
     except Exception as error:  # noqa: BLE001 - outside the views, so nobody else answers
         return answer_to(error, request=call.request)
+
+
+async def _told(call: RunCall, tell: Callable[[], _T], last: Completed | Failed | Cancelled) -> _T:
+    """Render a run's end; on a database thread only if there is something to read or to keep."""
+    is_at_hand = not isinstance(last, Completed) or last.run is not None
+    if call.record_id is None and is_at_hand:
+        return tell()
+    return await in_database_thread(tell)
 
 
 def _ended(
     call: RunCall, prepared: PreparedRun, last: Completed | Failed | Cancelled
 ) -> HttpResponse:
     if isinstance(last, Completed):
-        run = pipeline.read_ended(prepared=prepared)
+        run = last.run or pipeline.read_ended(prepared=prepared)
         call.keep_run(run)
         return show_json(run)
     call.give_back()
@@ -260,7 +269,7 @@ class EventStream:
                 if happened is None:
                     yield sse.KEEP_ALIVE
                 elif isinstance(happened, Completed | Failed | Cancelled):
-                    yield await in_database_thread(partial(self._last, happened))
+                    yield await _told(self._call, partial(self._last, happened), happened)
                 else:
                     yield _rendered(happened)
         finally:
@@ -268,7 +277,7 @@ class EventStream:
 
     def _last(self, last: Completed | Failed | Cancelled) -> bytes:
         if isinstance(last, Completed):
-            run = pipeline.read_ended(prepared=self._prepared)
+            run = last.run or pipeline.read_ended(prepared=self._prepared)
             self._call.keep_run(run)
             return sse.event("completed", run_json(run))
         self._call.give_back()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from rest_framework import serializers
 
-from threads.api.fields import JsonObject, Money, StrictText, UserId, UtcTime
+from threads.api.fields import Account, JsonObject, Money, StrictText, UserId, UtcTime
 from threads.api.serializers.base import Answer, Body
 from threads.models import MessageRole, RunStatus
 
@@ -105,7 +105,7 @@ class RunAnswer(Answer):
     bootstrap = serializers.BooleanField()
     model = serializers.CharField()
     usage = UsageAnswer(source="*")
-    context = JsonObject(  # type: ignore[assignment]
+    context = Account(  # type: ignore[assignment]
         help_text="How the token budget was spent: figures are tokens."
     )
     artifacts = ArtifactAnswer(many=True, default=())
@@ -138,5 +138,5 @@ class RunContextAnswer(Answer):
     """The prompt of a run as it was, with the account of every item in it."""
 
     messages = PromptMessageAnswer(many=True)
-    context = JsonObject(source="run.context")  # type: ignore[assignment]
+    context = Account(source="run.context")  # type: ignore[assignment]
     items = serializers.ListField(child=JsonObject())
