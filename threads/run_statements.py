@@ -8,14 +8,21 @@ from __future__ import annotations
 
 from typing import Final
 
-# The thread's row lock is taken first; number, run, message and trace hang on what it returns.
-ACCEPT: Final = """
-    WITH taken AS (
+_TAKE_NUMBER: Final = """
         UPDATE threads_thread SET next_seq = next_seq + 1, run_count = run_count + 1,
             title = CASE WHEN title = '' AND next_seq = 1 THEN %(title)s ELSE title END,
             updated_at = greatest(updated_at, %(now)s)
         WHERE tenant_id = %(tenant)s AND id = %(thread)s
         RETURNING next_seq - 1 AS seq, title
+"""
+_MAKE_THREAD: Final = """
+        INSERT INTO threads_thread (id, tenant_id, agent_id, end_user_id, title, status, next_seq,
+            run_count, created_at, updated_at)
+        VALUES (%(thread)s, %(tenant)s, %(agent)s, %(end_user)s, %(title)s, 'active', 2,
+            1, %(now)s, %(now)s)
+        RETURNING 1 AS seq, title
+"""
+_STORE_RUN: Final = """
     ), ran AS (
         INSERT INTO threads_run (id, tenant_id, thread_id, agent_id, end_user_id, seq, status, origin,
             input, output, error_detail, bootstrap, model, input_tokens, output_tokens, cost_usd,
@@ -41,6 +48,9 @@ ACCEPT: Final = """
     )
     SELECT seq, title FROM taken
 """
+# The thread comes first: its row lock, or its row; number, run, message and trace hang on that.
+ACCEPT: Final = "WITH taken AS (" + _TAKE_NUMBER + _STORE_RUN
+ACCEPT_FIRST: Final = "WITH taken AS (" + _MAKE_THREAD + _STORE_RUN
 
 # Nothing happens unless the run is still unfinished: whoever cancels or sweeps it at the same
 # moment comes before all of this or after all of it.

@@ -21,7 +21,7 @@ from memory.scope import Scope
 from memory.tokens import estimate
 from threads.history import turn_tokens
 from threads.models import Agent, Run, RunOrigin, RunStatus, Thread
-from threads.run_statements import ACCEPT, SUCCEED
+from threads.run_statements import ACCEPT, ACCEPT_FIRST, SUCCEED
 from threads.titles import title_of
 
 _UNFINISHED = (RunStatus.QUEUED, RunStatus.RUNNING)
@@ -59,8 +59,8 @@ class Answered:
 def new_thread(
     *, scope: Scope, agent: Agent, end_user: EndUser, text: str, now: datetime
 ) -> Thread:
-    """Create the thread of a first question, inside the caller's transaction. Cost: one INSERT."""
-    thread = Thread(
+    """Return the thread of a first question; `accept` stores it together with the run."""
+    return Thread(
         tenant_id=scope.tenant_id,
         agent_id=agent.pk,
         end_user_id=end_user.pk,
@@ -68,8 +68,6 @@ def new_thread(
         created_at=now,
         updated_at=now,
     )
-    thread.save(force_insert=True)
-    return thread
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,8 +89,9 @@ def accept(
     context: Mapping[str, Any],
     trace: PromptTrace = PromptTrace(),
 ) -> Run:
-    """Store an accepted run with its user's message and its trace, in the caller's transaction.
+    """Store an accepted run with its message and trace, and its thread if that is new.
 
+    Inside the caller's transaction.
     The number is taken under the thread's row lock, which lasts to the transaction's end: numbers are gapless, since a
     rollback gives its number back. A thread made without a title gets it from the first input. From here on the input is
     never lost: a run whose process dies is ended by the sweep when its lease, by the database's
@@ -118,11 +117,13 @@ def accept(
         created_at=now,
     )
     with connection.cursor() as cursor:
-        cursor.execute(ACCEPT, _acceptance(run, trace, now))
+        statement = ACCEPT_FIRST if thread._state.adding else ACCEPT
+        cursor.execute(statement, _acceptance(run, trace, now))
         row = cursor.fetchone()
     if row is None:
         raise NotFoundError
     run.seq, thread.title = int(row[0]), row[1]
+    thread._state.adding = False
     return run
 
 
