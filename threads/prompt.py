@@ -90,10 +90,12 @@ class Assembled:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Parts:
-    """The packed sections of one prompt, and its target and irreducible part in tokens."""
+    """The packed sections of one prompt, and in tokens its target, its irreducible part, and what the
+    words between the sections and the request cost where there is a section."""
 
     target: int
     bare: int
+    announcement: int
     facts: PackedSection
     history: ThreadSection
     history_cap: int
@@ -166,6 +168,7 @@ def _pack_all(given: PromptInput, wording: Wording, tag: str) -> _Parts:
     return _Parts(
         target=target,
         bare=bare,
+        announcement=announcement,
         facts=facts,
         history=history,
         history_cap=history_cap,
@@ -229,10 +232,13 @@ def _account(
     rows = [row for row in candidates if row.wanted]
     is_cut = any(row.dropped for row in rows)
     decision = "reject" if is_rejected else ("trim" if is_cut else "pass")
+    sent = 0 if is_rejected else prompt_tokens(messages)
+    with_all = parts.bare + sum(row.wanted for row in rows) + (parts.announcement if rows else 0)
     return Ledger(
         decision=decision,
-        current_tokens=parts.bare + sum(row.wanted for row in rows),
-        prompt_tokens=0 if is_rejected else prompt_tokens(messages),
+        # Estimated piece by piece, so a little apart from the whole: never below what is sent.
+        current_tokens=max(with_all, sent),
+        prompt_tokens=sent,
         target_budget=parts.target,
         context_window=given.agent.context_window,
         candidate_count=sum(row.candidates for row in rows),

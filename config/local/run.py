@@ -121,7 +121,7 @@ def _seed(var: Path, admin_password: str) -> Sequence[Any]:
 
 
 def _children(host: str, port: int) -> list[Child]:
-    environment = dict(os.environ)
+    environment = {"CREDENCE_LOG_LEVEL": "WARNING", **os.environ}
     web = ["granian", "--interface", "asginl", "--host", host, "--port", str(port)]
     web += ["--workers", os.environ.get("WEB_PROCESSES", "1"), "--http", "1", "--no-ws"]
     web += ["--loop", "asyncio", "--respawn-failed-workers", "--backpressure", "4096"]

@@ -131,3 +131,13 @@ def test_cancelled_run_stays_cancelled_and_learns_nothing(world):
     with scoped_transaction(scope_of(tenant)):
         run = Run.objects.in_scope(scope_of(tenant)).get(pk=prepared.run_id)
     assert (run.status, run.output) == ("cancelled", "")
+
+
+@pytest.mark.req("B05")
+def test_estimate_with_all_candidates_is_never_below_the_prompt_as_sent(world):
+    _, key, agent = world
+    first, _ = ask(key, agent, "我家路由器每晚两点重启。")
+    for text in ("什么时候重启？", "Which router is it?", "再说一遍"):
+        run, _ = ask(key, agent, text, thread_id=first.thread_id)
+        assert run.context["decision"] == "pass"
+        assert run.context["current_tokens"] >= run.context["prompt_tokens"] > 0
