@@ -91,7 +91,8 @@ class Assembled:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Parts:
     """The packed sections of one prompt, and in tokens its target, its irreducible part, and what the
-    words between the sections and the request cost where there is a section."""
+    words between the sections and the request cost where there is a section.
+    """
 
     target: int
     bare: int

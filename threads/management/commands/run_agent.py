@@ -9,20 +9,20 @@ from django.core.management.base import CommandError, CommandParser
 from django.utils import timezone
 
 from governance.access import Principal
-from governance.management.base import TenantCommand
+from governance.management.base import CredenceCommand
 from governance.permissions import Permission
 from memory.providers import registry
-from memory.rls import scoped_transaction
+from memory.rls import maintenance_transaction, scoped_transaction
 from memory.scope import Scope
 from threads import pipeline
 from threads.driver import RunDriver
 from threads.events import Completed, LastEvent
-from threads.models import Run
+from threads.models import Agent, Run
 from threads.prompt import RunRequest
 from threads.runs import read_run
 
 
-class Command(TenantCommand):
+class Command(CredenceCommand):
     """Asks an agent one question, as its operator."""
 
     help = "Run one question through an agent and print the answer."
@@ -37,7 +37,7 @@ class Command(TenantCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         """Run it."""
-        scope = self.scope(options)
+        scope = _scope_of(options["agent"])
         text = sys.stdin.read() if options["text"] == "-" else options["text"]
         request = RunRequest(input=text, user_id=options["user"], thread_id=options["thread"])
         prepared = pipeline.prepare(
@@ -56,6 +56,16 @@ class Command(TenantCommand):
         run = _stored(prepared.scope, prepared.run_id)
         shown = {"run_id": run.pk, "thread_id": run.thread_id, "output": run.output}
         self.show(options, shown | {"usage": f"{run.input_tokens} + {run.output_tokens} tokens"})
+
+
+def _scope_of(agent_id: str) -> Scope:
+    """Return the scope of the agent's tenant: read as role maint, since a command has no key."""
+    with maintenance_transaction() as alias:
+        rows = Agent.objects.unscoped(reason="a command names its agent by id").using(alias)
+        tenant_id = rows.filter(pk=agent_id).values_list("tenant_id", flat=True).first()
+    if tenant_id is None:
+        raise CommandError(f"There is no agent {agent_id!r}.")
+    return Scope(tenant_ids=(tenant_id,), principal_id="command")
 
 
 def _operator(scope: Scope) -> Principal:

@@ -1,0 +1,90 @@
+"""The commands of API.md, as an operator would run them one after the other."""
+
+from __future__ import annotations
+
+import json
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import User
+from django.core.management import CommandError, call_command
+from django.utils import timezone
+
+from governance.keys import authenticate
+from tests.factories import make_agent, make_tenant
+
+
+def run(*words: str, **options: Any) -> dict[str, Any]:
+    """Run a command with --json and return what it printed."""
+    out = StringIO()
+    call_command(*words, "--json", stdout=out, stderr=StringIO(), **options)
+    printed: dict[str, Any] = json.loads(out.getvalue())
+    return printed
+
+
+@pytest.mark.req("E01")
+def test_a_tenant_is_set_up_and_asked_from_the_command_line(
+    committed_db: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert run("create_tenant", "acme")["id"].startswith("tn_")
+    key = run("create_api_key", "--tenant", "acme", "--scopes", "run,read")["key"]
+    assert authenticate(raw=key, now=timezone.now()).key_scopes == {"run", "read"}
+    staff = run("create_staff", "lee", "--tenant", "acme", "--role", "curator")
+    assert User.objects.get(username="lee").check_password(staff["password"])
+    monkeypatch.setenv("THE_KEY", "not shown")
+    made = run(
+        *("create_provider", "--tenant", "acme", "--name", "local", "--locality", "local"),
+        *("--kind", "openai_compatible", "--base-url", "http://127.0.0.1:9/v1"),
+        *("--api-key-env", "THE_KEY"),
+    )
+    assert made["id"].startswith("prov_")
+    offline = run(
+        *("create_provider", "--tenant", "acme", "--name", "offline", "--locality", "local"),
+        *("--kind", "offline"),
+    )
+    prompt = tmp_path / "prompt.txt"
+    prompt.write_text("你是助手。", encoding="utf-8")
+    agent = run(
+        *("create_agent", "--tenant", "acme", "--name", "a", "--provider", offline["name"]),
+        *("--model", "offline", "--context-window", "8192", "--language", "zh"),
+        *("--system-prompt-file", str(prompt)),
+    )
+    first = run("run_agent", "--agent", agent["id"], "--user", "u", "打印机在三楼。")
+    again = run(
+        *("run_agent", "--agent", agent["id"], "--user", "u", "--thread", first["thread_id"]),
+        "打印机在几楼？",
+    )
+    assert again["thread_id"] == first["thread_id"]
+    assert "三楼" in again["output"]
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("create_tenant", "Not A Slug"), "invalid"),
+        (("create_api_key", "--tenant", "nobody", "--scopes", "run"), "no tenant"),
+        (("run_agent", "--agent", "ag_none", "--user", "u", "hi"), "no agent"),
+        (("import_conversations", "--tenant", "t", "--agent", "a", "chat.csv"), ".jsonl"),
+    ],
+)
+def test_mistakes_are_said_in_a_line(committed_db: None, words: tuple[str, ...], said: str) -> None:
+    with pytest.raises(CommandError, match=said):
+        call_command(*words, stdout=StringIO())
+
+
+def test_import_with_bad_lines_brings_the_rest_and_exits_with_three(
+    committed_db: None, tmp_path: Path
+) -> None:
+    tenant = make_tenant("importers")
+    agent = make_agent(tenant)
+    file = tmp_path / "chat.jsonl"
+    file.write_bytes(b'{"user_id":"u","thread":"t","content":"hi"}\n\xff\xfe\nnot json\n')
+    out, said = StringIO(), StringIO()
+    words = ("import_conversations", "--tenant", "importers", "--agent", agent.id, str(file))
+    with pytest.raises(SystemExit) as ended:
+        call_command(*words, stdout=out, stderr=said)
+    assert ended.value.code == 3
+    assert "turns_new: 1" in out.getvalue()
+    assert said.getvalue().count("line ") == 2
