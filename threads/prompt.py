@@ -90,8 +90,12 @@ class Assembled:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Parts:
-    """The packed sections of one prompt, and in tokens its target, its irreducible part, and what the
-    words between the sections and the request cost where there is a section.
+    """The packed sections of one prompt, and what bounds them, in tokens.
+
+    Attributes:
+        target: What the prompt may cost.
+        bare: The irreducible part: system prompt and question.
+        announcement: The words between the sections and the request, where there is a section.
     """
 
     target: int
