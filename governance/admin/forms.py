@@ -90,7 +90,7 @@ class ScopedModelForm(forms.ModelForm):  # type: ignore[type-arg]
 
     @property
     def _is_new(self) -> bool:
-        return bool(self.instance._state.adding)  # noqa: SLF001 - documented by Django
+        return bool(self.instance._state.adding)
 
     def clean(self) -> dict[str, Any]:
         """Refuse a move to another tenant, references over the fence, and what a save refused."""
