@@ -6,6 +6,10 @@
 PYTHON ?= python3
 TESTARGS ?=
 WORKERS ?= 2
+ON_16 := tests/isolation tests/memory/test_rls.py tests/memory/test_jobs.py tests/memory/test_checks.py \
+	tests/threads/test_models.py tests/threads/test_pipeline.py tests/threads/test_runs.py \
+	tests/threads/test_run_sequence.py tests/threads/test_summaries.py tests/threads/test_sweep.py \
+	tests/threads/api/test_running.py tests/governance/test_keys.py tests/governance/test_audit.py
 
 VENV := .venv
 # Relative on purpose: a checkout may lie below a path with spaces.
@@ -24,10 +28,10 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 unexport PYTHONPATH PYTHONHOME VIRTUAL_ENV DJANGO_SETTINGS_MODULE
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-all lint format lock bench crash clean
+.PHONY: help run test test-16 test-all lint format lock bench crash clean
 
 help: ## List the targets
-	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' Makefile | \
+	@sed -n 's/^\([a-z0-9-]*\):.*## \(.*\)/  make \1|\2/p' Makefile | \
 		while IFS='|' read -r name text; do printf '%-18s %s\n' "$$name" "$$text"; done
 
 run: $(STAMP) ## Serve Credence with its own database and two demo tenants; Ctrl-C stops all
@@ -35,6 +39,9 @@ run: $(STAMP) ## Serve Credence with its own database and two demo tenants; Ctrl
 
 test: $(STAMP) ## Run the tests (TESTARGS="-k name" to choose)
 	@exec $(BIN)/python -m pytest -n $(WORKERS) $(TESTARGS)
+
+test-16: $(STAMP) ## Run what touches the database on PostgreSQL 16, which the same package carries
+	@PG_VERSION=16 exec $(BIN)/python -m pytest -n $(WORKERS) $(ON_16) $(TESTARGS)
 
 test-all: $(STAMP) ## Run the tests and the slow ones
 	@exec $(BIN)/python -m pytest -n $(WORKERS) -m "not bench and not crash" $(TESTARGS)
