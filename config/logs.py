@@ -31,13 +31,37 @@ class JsonFormatter(logging.Formatter):
             "at": datetime.fromtimestamp(record.created, UTC).isoformat(),
             "level": record.levelname.lower(),
             "logger": record.name,
-            "event": record.getMessage() if record.name.startswith("credence") else record.msg,
+            "event": _event(record),
         }
         line |= {name: getattr(record, name) for name in _FIELDS if hasattr(record, name)}
+        line |= _request(record)
         if record.exc_info and record.exc_info[0]:
             line["exception"] = record.exc_info[0].__name__
             line["trace"] = _places(record)
         return json.dumps(line, ensure_ascii=False, default=lambda value: type(value).__name__)
+
+
+def _event(record: logging.LogRecord) -> str:
+    """Return what happened; of other libraries' messages the words without their parameters."""
+    if record.name.startswith("credence"):
+        return record.getMessage()
+    if record.name == "django.request":
+        return "request refused"  # its message is the path, which may name a person
+    return str(record.msg).replace("%s", "…").replace("%r", "…").replace("%d", "…")
+
+
+def _request(record: logging.LogRecord) -> dict[str, object]:
+    """Return which route was asked and under which id, from the request Django puts on a record."""
+    request = getattr(record, "request", None)
+    meta = getattr(request, "META", None)
+    if not isinstance(meta, dict):
+        return {}
+    match = getattr(request, "resolver_match", None)
+    return {
+        "method": getattr(request, "method", ""),
+        "route": getattr(match, "route", "") or "unmatched",
+        "request_id": meta.get("credence.request_id", ""),
+    }
 
 
 class NotUnready(logging.Filter):

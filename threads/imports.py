@@ -123,7 +123,7 @@ def parse_line(raw: str) -> _Line:
         BadLineError: It is no JSON object, has an unknown field, or a value does not fit.
     """
     try:
-        data = json.loads(raw)
+        data = json.loads(raw.removeprefix("\ufeff"), object_pairs_hook=_once_each)
     except (ValueError, RecursionError) as error:
         raise BadLineError("not JSON") from error
     if not isinstance(data, dict):
@@ -136,6 +136,15 @@ def parse_line(raw: str) -> _Line:
     if not_text:
         raise BadLineError(f"{not_text[0]} is not text")
     return _checked(data)
+
+
+def _once_each(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Return an object, whose names must differ: the second user_id would win without a word."""
+    names = [name for name, _ in pairs]
+    if len(set(names)) < len(names):
+        twice = next(name for name in names if names.count(name) > 1)
+        raise BadLineError(f"{twice[:40]!r} stands twice")
+    return dict(pairs)
 
 
 def _checked(data: dict[str, str]) -> _Line:

@@ -19,6 +19,7 @@ from memory.jobs.bell import ring
 from memory.jobs.book import due_jobs, enqueue, worker_scope
 from memory.jobs.records import NewJob
 from memory.models import Job, JobKind, JobStatus
+from memory.querysets import ScopedQuerySet
 from memory.rls import maintenance_transaction, scoped_transaction
 from memory.scope import Scope
 from threads.models import IdempotencyRecord, Run, RunStatus, Thread
@@ -99,7 +100,23 @@ def _end_lost_runs(alias: str, now: datetime) -> int:
         .select_for_update(skip_locked=True, of=("self",))
         .values_list("id", flat=True)[:_MOST_RUNS]
     )
-    return unfinished.filter(id__in=list(lost)).update(
+    return _interrupt(unfinished.filter(id__in=list(lost)), now)
+
+
+def end_every_unfinished_run(*, now: datetime) -> int:
+    """End every unfinished run as interrupted, whatever its lease, and return how many.
+
+    Only for whoever knows that no web process is left, as `make run` does before it starts its own
+    and after that has ended; a retry with the same Idempotency-Key then need not wait for a lease.
+    """
+    with maintenance_transaction() as alias:
+        runs = Run.objects.unscoped(reason=_REASON).using(alias)
+        unfinished = runs.filter(status__in=[RunStatus.QUEUED, RunStatus.RUNNING])
+        return _interrupt(unfinished, now)
+
+
+def _interrupt(runs: ScopedQuerySet[Run], now: datetime) -> int:
+    return runs.update(
         status=RunStatus.FAILED,
         error_code=INTERRUPTED,
         error_detail=INTERRUPTED_DETAIL,

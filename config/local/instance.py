@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import secrets
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Final
@@ -17,8 +19,34 @@ from memory.providers.crypto import new_key
 DATABASE_NAME: Final = "credence"
 
 
-class OwnServerError(Exception):
+class StartError(Exception):
+    """The instance can not be started; the text says what to do."""
+
+
+class OwnServerError(StartError):
     """DATABASE_URL is set, but what the other two roles need is not."""
+
+
+@contextmanager
+def served_once(var: Path, *, port: int) -> Iterator[None]:
+    """Hold the data folder's lock while it is served; the kernel lets go when we end, however.
+
+    Raises:
+        StartError: Somebody else serves this folder.
+    """
+    with (var / "run.lock").open("a+", encoding="utf-8") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            file.seek(0)
+            raise StartError(
+                f"{var} is already served ({file.read().strip()}); stop that one first, or choose"
+                " another folder with CREDENCE_VAR="
+            ) from error
+        file.truncate(0)
+        file.write(f"process {os.getpid()}, port {port}")
+        file.flush()
+        yield
 
 
 def write_private_json(path: Path, data: Mapping[str, Any]) -> None:

@@ -22,12 +22,14 @@ from typing import Any, Final
 
 import django
 from django.core.management import call_command
-from django.db import connections
+from django.db import DatabaseError, connections
+from django.utils import timezone
 
 from config.local.errors import LocalPostgresError
 from config.local.instance import (
-    OwnServerError,
+    StartError,
     ensure_secrets,
+    served_once,
     start_database,
     write_private_json,
 )
@@ -57,17 +59,21 @@ def main() -> int:
     signal.signal(signal.SIGTERM, stop)
     var = var_folder()
     (var / "static").mkdir(parents=True, exist_ok=True)
-    host, port = os.environ.get("HOST", "127.0.0.1"), int(os.environ.get("PORT", "8000"))
     try:
-        _refuse_taken_port(host, port)
-        return _serve(var, host, port, should_stop)
-    except (OwnServerError, LocalPostgresError, StartError) as error:
+        host, port = os.environ.get("HOST", "127.0.0.1"), _port()
+        with served_once(var, port=port):
+            _refuse_taken_port(host, port)
+            return _serve(var, host, port, should_stop)
+    except (LocalPostgresError, StartError) as error:
         say(f"Credence did not start: {error}")
         return 1
 
 
-class StartError(Exception):
-    """The instance can not be started; the text says what to do."""
+def _port() -> int:
+    raw = os.environ.get("PORT", "8000")
+    if not (raw.isascii() and raw.isdigit() and 0 < int(raw) < 65536):
+        raise StartError(f"PORT is a number from 1 to 65535, not {raw!r}")
+    return int(raw)
 
 
 def _refuse_taken_port(host: str, port: int) -> None:
@@ -92,6 +98,8 @@ def _serve(var: Path, host: str, port: int, should_stop: Event) -> int:
         django.setup()
         say("Migrating …")
         call_command("migrate", database="owner", verbosity=0)
+        if server is not None:
+            _end_lost_runs()
         seeded = _seed(var, str(secrets["admin_password"]))
         connections.close_all()
         children += _children(host, port)
@@ -109,12 +117,28 @@ def _serve(var: Path, host: str, port: int, should_stop: Event) -> int:
         for child in children:
             child.stop()
         if server is not None:
+            if children:
+                _end_lost_runs()
             server.stop()
     return 0
 
 
-def _seed(var: Path, admin_password: str) -> Sequence[Any]:
+def _end_lost_runs() -> None:
+    """End the runs that a stopped or killed web process left: on our own server there is no other."""
     # Models can be imported only once Django is set up, which needs the database's address.
+    from threads.sweep import end_every_unfinished_run  # noqa: PLC0415
+
+    try:
+        ended = end_every_unfinished_run(now=timezone.now())
+    except DatabaseError:
+        return  # the database went first; the next start does it
+    finally:
+        connections.close_all()
+    if ended:
+        say(f"{ended} unfinished runs ended as interrupted")
+
+
+def _seed(var: Path, admin_password: str) -> Sequence[Any]:
     from config.local.seed import seed  # noqa: PLC0415
 
     return seed(var=var, admin_password=admin_password, say=say)

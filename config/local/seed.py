@@ -115,7 +115,7 @@ def _seed_one(
         demo=demo,
         api_key=_key(scope, known_key, now),
         agent_id=agent.pk,
-        thread_id=_newest_thread(scope, agent),
+        thread_id=_newest_thread(scope, agent, demo.user_id),
         is_new=is_new,
     )
 
@@ -161,7 +161,11 @@ def _key(scope: Scope, known: str, now: datetime) -> str:
         return create_key(scope=scope, scopes=KeyScope.values, now=now, name="demo").secret
 
 
-def _newest_thread(scope: Scope, agent: Agent) -> str:
+def _newest_thread(scope: Scope, agent: Agent, user_id: str) -> str:
+    """Return the demo person's newest imported thread."""
     with scoped_transaction(scope):
-        rows = agent.threads.in_scope(scope).order_by("-updated_at", "-id")
-        return str(rows.values_list("id", flat=True).first() or "")
+        rows = agent.threads.in_scope(scope).filter(
+            end_user__user_id=user_id, external_key__isnull=False
+        )
+        newest = rows.order_by("-updated_at", "-id").values_list("id", flat=True)
+        return str(newest.first() or "")

@@ -58,6 +58,11 @@ def test_turn_is_user_line_and_what_follows(place):
         assert Thread.objects.in_scope(scope).get().title == "问题一"
 
 
+def test_byte_order_mark_costs_no_line(place):
+    report = bring(place, ["\ufeff" + line(content="first"), line(role="assistant", content="a")])
+    assert (report.turns_new, report.bad_lines) == (1, [])
+
+
 def test_repeat_adds_nothing_and_appended_lines_are_added(place):
     lines = [line(content=f"q{n}") for n in range(5)]
     assert bring(place, lines).turns_new == 5
@@ -79,12 +84,13 @@ def test_bad_lines_are_listed_with_number_and_rest_is_imported(place):
         line(content="a\u0000b"),
         line(content="\ud83d"),
         line(content=7),
+        '{"user_id": "u", "user_id": "v", "thread": "t", "content": "hi"}',
         "",
         line(content="also good", created_at=None),
     ]
     report = bring(place, lines)
     assert report.turns_new == 2
-    assert [bad.number for bad in report.bad_lines] == list(range(2, 13))
+    assert [bad.number for bad in report.bad_lines] == list(range(2, 14))
     assert all(bad.reason for bad in report.bad_lines)
 
 

@@ -18,7 +18,7 @@ from memory.jobs import NewJob
 from memory.jobs.bell import silence
 from memory.rls import maintenance_transaction, scoped_transaction
 from memory.scope import Scope
-from tests.factories import make_run
+from tests.factories import make_agent, make_end_user, make_run, make_tenant, make_thread, scope_of
 from tests.jobbook import (
     ask,
     change,
@@ -31,7 +31,7 @@ from tests.jobbook import (
     tenant_scope,
 )
 from threads.models import IdempotencyRecord, Run, Thread, ThreadSummary
-from threads.sweep import SweepReport, sweep
+from threads.sweep import SweepReport, end_every_unfinished_run, sweep
 from threads.tasks import work_lane
 
 pytestmark = pytest.mark.usefixtures("committed_db")
@@ -267,3 +267,16 @@ def test_sweep_command_reports_counts_as_json_and_as_lines() -> None:
     out = StringIO()
     call_command("sweep", stdout=out)
     assert "runs interrupted: 0" in out.getvalue()
+
+
+def test_every_unfinished_run_is_ended_when_no_process_is_left(committed_db: None) -> None:
+    tenant = make_tenant()
+    thread = make_thread(make_agent(tenant), make_end_user(tenant))
+    lease = timezone.now() + timedelta(hours=1)
+    going = make_run(thread, status="running", origin="run", finished_at=None, lease_until=lease)
+    done = make_run(thread)
+    assert end_every_unfinished_run(now=timezone.now()) == 1
+    with scoped_transaction(scope_of(tenant)):
+        rows = {run.pk: run for run in Run.objects.in_scope(scope_of(tenant))}
+    assert (rows[going.pk].status, rows[going.pk].error_code) == ("failed", "interrupted")
+    assert rows[done.pk].status == "succeeded"

@@ -7,7 +7,7 @@ import secrets
 from typing import Any
 
 from django.contrib.auth.models import User
-from django.core.management.base import CommandParser
+from django.core.management.base import CommandError, CommandParser
 from django.utils import timezone
 
 from governance.management.base import TenantCommand
@@ -33,6 +33,8 @@ class Command(TenantCommand):
         """Create the person; a password made here is shown this once."""
         is_new = not User.objects.filter(username=options["name"]).exists()
         variable = options["password_env"]
+        if variable and variable not in os.environ:
+            raise CommandError(f"The variable {variable} is not set.")
         password = os.environ[variable] if variable else secrets.token_urlsafe(12)
         account = create_staff(
             scope=self.scope(options),
