@@ -19,7 +19,7 @@ from tests.fakes.openai_server import FakeOpenAI
 from threads import pipeline
 from threads.driver import RunDriver
 from threads.events import LastEvent, RunEvent
-from threads.models import Agent, Provider, Run, RunOrigin, Thread, ThreadSummary
+from threads.models import Agent, Message, Provider, Run, RunOrigin, Thread, ThreadSummary
 from threads.pipeline import PreparedRun
 from threads.prompt import RunRequest
 from threads.summaries import roll_summary
@@ -144,3 +144,18 @@ def ops_of(thread: Thread) -> list[MemoryOp]:
 def stored_run(prepared: PreparedRun) -> Run:
     """A run as it is stored."""
     return pipeline.read_ended(prepared=prepared)
+
+
+NOTHING = {"jobs": 0, "ops": 0, "answers": 0, "summaries": 0}
+
+
+def learned(tenant: Any) -> dict[str, int]:
+    """Count everything that only a succeeded run may leave behind."""
+    scope = scope_of(tenant)
+    with scoped_transaction(scope):
+        return {
+            "jobs": Job.objects.in_scope(scope).count(),
+            "ops": MemoryOp.objects.in_scope(scope).count(),
+            "answers": Message.objects.in_scope(scope).filter(role="assistant").count(),
+            "summaries": ThreadSummary.objects.unscoped(reason="counting in a test").count(),
+        }

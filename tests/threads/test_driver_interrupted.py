@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Iterator
 from typing import Any
 
 import psycopg
@@ -13,51 +12,20 @@ from django.db import connection
 from django.utils import timezone
 
 from memory.db_threads import in_database_thread
-from memory.models import Job, MemoryOp
 from memory.providers import registry
 from memory.rls import scoped_transaction
-from tests.factories import make_agent, make_key, make_tenant, scope_of
+from tests.factories import scope_of
 from tests.fakes.openai_replies import (
     Answer,
     status,
     text,
 )
 from tests.fakes.openai_server import FakeOpenAI
-from tests.talking import fake_provider, last_of, prepare, stored_run
+from tests.talking import NOTHING, last_of, learned, prepare, stored_run
 from threads import pipeline
 from threads.driver import RunDriver
 from threads.events import Cancelled, Completed, Delta, Failed, LastEvent
-from threads.models import Message, Run, RunTrace, Thread, ThreadSummary
-
-QUICK = {"connect": 2, "first_token": 0.4, "between": 0.4, "total": 2}
-
-
-@pytest.fixture
-def server() -> Iterator[FakeOpenAI]:
-    with FakeOpenAI() as running:
-        yield running
-
-
-@pytest.fixture
-def world(committed_db: None, server: FakeOpenAI) -> Any:
-    tenant = make_tenant()
-    provider = fake_provider(tenant, server, timeouts=QUICK)
-    return tenant, make_key(tenant), make_agent(tenant, provider=provider, model="fake-1")
-
-
-def learned(tenant: Any) -> dict[str, int]:
-    """Count everything that only a succeeded run may leave behind."""
-    scope = scope_of(tenant)
-    with scoped_transaction(scope):
-        return {
-            "jobs": Job.objects.in_scope(scope).count(),
-            "ops": MemoryOp.objects.in_scope(scope).count(),
-            "answers": Message.objects.in_scope(scope).filter(role="assistant").count(),
-            "summaries": ThreadSummary.objects.unscoped(reason="counting in a test").count(),
-        }
-
-
-NOTHING = {"jobs": 0, "ops": 0, "answers": 0, "summaries": 0}
+from threads.models import Message, Run, RunTrace, Thread
 
 
 def cancelled_at(prepared: Any, moment: Any) -> tuple[LastEvent, list]:

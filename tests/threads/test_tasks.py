@@ -67,6 +67,7 @@ def raising(error: Exception) -> Recorder:
 
 @pytest.mark.django_db
 @pytest.mark.req("A24")
+@pytest.mark.req("E04")
 def test_work_lane_does_every_due_job_in_the_order_they_were_asked_for() -> None:
     tenant = make_tenant()
     agent, person = make_agent(tenant), make_end_user(tenant)
