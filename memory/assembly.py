@@ -12,10 +12,11 @@ from datetime import datetime
 from typing import Final
 
 from memory.boundary import Wording, compose_request, wrap_section
+from memory.cutting import FittedText, fit_text
 from memory.ledger import CUT, Dropped, SectionRow
 from memory.providers.base import ChatMessage
 from memory.sanitize import sanitize
-from memory.tokens import count_messages, estimate, truncate_middle
+from memory.tokens import count_messages, estimate
 
 _HEADINGS: Final = {
     ("facts", "zh"): "已知事实",
@@ -68,71 +69,83 @@ def pack_handed(
     if it is a material and enough room is left, all others are dropped. Both are named.
     """
     lines = [_line(item, wording) for item in items]
-    costs = [estimate(line) for line in lines]
-    kept, dropped = _fill(items, lines, costs, cap - _boundary_cost(name, wording, tag))
-    text = _wrap(name, wording, tag, [line for _, line in kept])
+    kept, dropped = _fill(items, lines, cap - _boundary_cost(name, wording, tag))
+    text = _wrap(name, wording, tag, kept)
     while kept and estimate(text) > cap:  # cleaned together, lines can cost more than one by one
-        item, line = kept.pop()
-        dropped = [gone for gone in dropped if gone.id != item.id]
-        gone = Dropped(kind=item.kind, id=item.id, tokens=estimate(line), reason="section_cap")
-        dropped.append(gone)
-        text = _wrap(name, wording, tag, [line for _, line in kept])
+        last = kept.pop()
+        dropped = [gone for gone in dropped if gone.id != last.item.id]
+        dropped.append(_without_room(last.item, last.tokens + last.line.left_out_tokens))
+        text = _wrap(name, wording, tag, kept)
+    granted = estimate(text)
     return PackedSection(
         text=text,
-        shown=tuple((item, estimate(line)) for item, line in kept),
+        shown=tuple((one.item, one.tokens) for one in kept),
         row=SectionRow(
             name=name,
             cap=cap,
-            wanted=sum(costs) + (_boundary_cost(name, wording, tag) if items else 0),
-            granted=estimate(text),
+            # As cleaned: what is there and what is not, so that an uncut section got all it wanted.
+            wanted=granted + sum(gone.tokens for gone in dropped),
+            granted=granted,
             items=len(kept),
             dropped=tuple(dropped),
         ),
     )
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Kept:
+    """An item that is in, and its line as it stands there."""
+
+    item: HandedItem
+    line: FittedText
+
+    @property
+    def tokens(self) -> int:
+        return estimate(self.line.text)
+
+
 def _fill(
-    items: Sequence[HandedItem], lines: Sequence[str], costs: Sequence[int], room: int
-) -> tuple[list[tuple[HandedItem, str]], list[Dropped]]:
+    items: Sequence[HandedItem], lines: Sequence[str], room: int
+) -> tuple[list[_Kept], list[Dropped]]:
     """Choose the lines that fit into `room` tokens, cleaned, and name the items that do not."""
-    kept: list[tuple[HandedItem, str]] = []
+    kept: list[_Kept] = []
     dropped: list[Dropped] = []
-    for item, line, cost in zip(items, lines, costs, strict=True):
+    for item, line in zip(items, lines, strict=True):
         may_cut = item.kind == "material" and not dropped and room >= _LEAST_PIECE_TOKENS
-        piece, is_cut = _piece(line, room, cost, may_cut=may_cut)
-        if not piece:
-            dropped.append(Dropped(kind=item.kind, id=item.id, tokens=cost, reason="section_cap"))
+        fitted = fit_text(line, most=room, marks=(_CUT,) if may_cut else ())
+        if fitted is None:
+            dropped.append(_without_room(item, _cost(line, room)))
             continue
-        tokens = estimate(piece)
-        if is_cut:
-            missing = max(cost - tokens, 0)
+        if fitted.is_cut:
+            missing = fitted.left_out_tokens
             dropped.append(Dropped(kind=item.kind, id=item.id, tokens=missing, reason=CUT))
-        room -= tokens + 1
-        kept.append((item, piece))
+        one = _Kept(item=item, line=fitted)
+        room -= one.tokens + 1
+        kept.append(one)
     return kept, dropped
 
 
-def _piece(line: str, room: int, cost: int, *, may_cut: bool) -> tuple[str, bool]:
-    """Return a line as it goes in, cleaned, and whether it was cut; empty if it has no place."""
-    if cost > room and not may_cut:
-        return "", False
-    # Cut first: cleaning is for what remains. Then again, since its marks can make it longer.
-    short = truncate_middle(line, max_tokens=room, mark=_CUT) if cost > room else line
-    piece = sanitize(short).text
-    if estimate(piece) <= room:
-        return piece, short is not line
-    return (truncate_middle(piece, max_tokens=room, mark=_CUT), True) if may_cut else ("", False)
+def _cost(line: str, room: int) -> int:
+    """Estimate a line as cleaned, where that decides; cleaning what never had room is in vain."""
+    cost = estimate(line)
+    return cost if cost > room else estimate(sanitize(line).text)
 
 
-def _wrap(name: str, wording: Wording, tag: str, lines: Sequence[str]) -> str:
-    if not lines:
+def _without_room(item: HandedItem, tokens: int) -> Dropped:
+    return Dropped(kind=item.kind, id=item.id, tokens=tokens, reason="section_cap")
+
+
+def _wrap(name: str, wording: Wording, tag: str, kept: Sequence[_Kept]) -> str:
+    if not kept:
         return ""
     heading = _HEADINGS[name, wording.language]
-    return wrap_section(wording=wording, tag=tag, section=heading, body="\n".join(lines))
+    body = "\n".join(one.line.text for one in kept)
+    return wrap_section(wording=wording, tag=tag, section=heading, body=body)
 
 
 def _boundary_cost(name: str, wording: Wording, tag: str) -> int:
-    return estimate(_wrap(name, wording, tag, [""])) + 2
+    heading = _HEADINGS[name, wording.language]
+    return estimate(wrap_section(wording=wording, tag=tag, section=heading, body="")) + 2
 
 
 def _line(item: HandedItem, wording: Wording) -> str:

@@ -56,7 +56,7 @@ CUT: Final = "cut"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SectionRow:
-    """What one section wanted and got, in tokens."""
+    """What one section wanted and got, in tokens: granted and all of `dropped` make up `wanted`."""
 
     name: str
     cap: int

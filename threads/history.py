@@ -6,7 +6,7 @@ Property (DESIGN 6): every finished turn is in the summary, verbatim, or named a
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Final
 
@@ -14,14 +14,19 @@ from django.db.models import Count, Sum
 
 from governance.policy_rules import Policy
 from memory.boundary import HistoryTurn, Wording, wrap_history
+from memory.cutting import BARE_MARK, fit_text
 from memory.ledger import CUT, Dropped
+from memory.sanitize import sanitize
 from memory.scope import Scope
-from memory.tokens import estimate, truncate_middle
-from threads.models import Message, Run, RunStatus, ThreadSummary
+from memory.tokens import estimate
+from threads.cut_marks import read_marks
+from threads.models import Run, RunStatus, ThreadSummary
 from threads.turn_cutting import (
     LEAST_TURN_TOKENS,
     TURN_OVERHEAD_TOKENS,
     CutMarks,
+    FittedTurn,
+    cleaned_turn,
     fit_turns,
     shown_tokens,
 )
@@ -72,9 +77,11 @@ class ThreadSection:
     """The thread section of one prompt; `text` is empty where there is nothing to show.
 
     Attributes:
-        shown: The turns in it, oldest first; the last ones may be cut in the middle.
+        wanted: What is in it and what `left_out` says is not: exactly `tokens` and its sum.
+        shown: The turns in it, oldest first, each with the tokens of what is shown of it; the last
+            ones may be cut in the middle.
         awaiting: The listed uncovered turns that are not in it.
-        summary: The summary as shown, cut if there was no room for all of it.
+        summary: The summary as shown: cleaned, cut if there was no room for all of it.
         left_out: The ledger's rows of everything that is not in it, or not whole.
     """
 
@@ -187,39 +194,47 @@ def thread_section(
 ) -> ThreadSection:
     """Return the thread section within `cap` tokens, boundary included.
 
-    The newest turns are verbatim, the last few cut in the middle if need be; what does not fit is
-    named as awaiting. Cost: one query, a second one where a turn must be cut.
+    The newest turns are verbatim, the last few cut in the middle if need be, with a mark; what does
+    not fit is named as awaiting. Cost: one query, a second one where a turn must be cut.
     """
     draft = _Draft(scope=scope, view=view, wording=wording, tag=tag, policy=policy, cap=cap)
     draft.write()
     tokens = estimate(draft.text)
-    is_shown = bool(draft.text)
-    shown = tuple(head for head, _ in draft.turns) if is_shown else ()
-    summary = draft.summary if is_shown else ""
-    names = {head.run_id for head in shown}
+    turns = draft.turns if draft.text else []
+    summary = draft.summary if draft.text else ""
+    names = {head.run_id for head, _ in turns}
     awaiting = tuple(head for head in view.heads if head.run_id not in names)
+    left_out = (
+        *_summary_rows(scope, draft.whole_summary, summary),
+        *_awaiting_rows(view, awaiting),
+        *_cut_rows(turns),
+    )
     return ThreadSection(
         text=draft.text,
         tokens=tokens,
-        wanted=max(estimate(view.summary) + view.uncovered_tokens, tokens),
-        items=len(shown) + bool(summary),
-        shown=shown,
+        wanted=tokens + sum(row.tokens for row in left_out),
+        items=len(turns) + bool(summary),
+        shown=tuple(
+            replace(head, tokens=shown_tokens(turn, wording=wording)) for head, turn in turns
+        ),
         awaiting=awaiting,
         summary=summary,
-        left_out=(*_left_out(scope, view, summary, awaiting), *draft.cut_rows()),
+        left_out=left_out,
     )
 
 
-def _left_out(
-    scope: Scope, view: ThreadView, summary: str, awaiting: Sequence[TurnHead]
-) -> tuple[Dropped, ...]:
-    """Name what the prompt lacks; turns too many to list are one row with their numbers."""
+def _summary_rows(scope: Scope, whole: str, shown: str) -> list[Dropped]:
+    """Name a summary that is not there, or not all of it."""
+    if shown == whole:
+        return []
+    tokens = max(estimate(whole) - estimate(shown), 0)
+    reason = CUT if shown else "section_cap"
+    return [Dropped(kind="summary", id=scope.thread_id or "", tokens=tokens, reason=reason)]
+
+
+def _awaiting_rows(view: ThreadView, awaiting: Sequence[TurnHead]) -> list[Dropped]:
+    """Name the turns the prompt lacks; those too many to list are one row with their numbers."""
     rows = []
-    if summary != view.summary:
-        tokens = max(estimate(view.summary) - estimate(summary), 0)
-        name = scope.thread_id or ""
-        reason = CUT if summary else "section_cap"
-        rows.append(Dropped(kind="summary", id=name, tokens=tokens, reason=reason))
     named = awaiting[-_MOST_NAMED:]
     older = awaiting[: len(awaiting) - len(named)]
     if view.older_uncovered or older:
@@ -230,12 +245,25 @@ def _left_out(
         Dropped(kind="turn", id=head.run_id, tokens=head.tokens, reason="awaiting_summary")
         for head in named
     ]
-    return tuple(rows)
+    return rows
+
+
+def _cut_rows(turns: Sequence[tuple[TurnHead, FittedTurn]]) -> list[Dropped]:
+    """Name the turns that are shown with their middle left out, by what is missing of them."""
+    return [
+        Dropped(kind="turn", id=head.run_id, tokens=turn.left_out_tokens, reason=CUT)
+        for head, turn in turns
+        if turn.left_out_tokens
+    ]
 
 
 @dataclass(kw_only=True)
 class _Draft:
-    """A thread section being written; `text` is within `cap` once `write` has returned."""
+    """A thread section being written; `text` is within `cap` once `write` has returned.
+
+    `recent` are the last turns as they are stored, `last` as they are shown, cut from the stored
+    ones anew at each try; `older` are shown whole or not at all.
+    """
 
     scope: Scope
     view: ThreadView
@@ -244,29 +272,43 @@ class _Draft:
     policy: Policy
     cap: int
     text: str = ""
+    whole_summary: str = ""
     summary: str = ""
-    turns: list[tuple[TurnHead, HistoryTurn]] = field(default_factory=list)
+    older: list[tuple[TurnHead, FittedTurn]] = field(default_factory=list)
+    recent: list[tuple[TurnHead, HistoryTurn]] = field(default_factory=list)
+    last: list[tuple[TurnHead, FittedTurn]] = field(default_factory=list)
     marks: dict[str, CutMarks] = field(default_factory=dict)
+
+    @property
+    def turns(self) -> list[tuple[TurnHead, FittedTurn]]:
+        """The turns as shown, oldest first."""
+        return self.older + self.last
 
     def write(self) -> None:
         """Choose, cut and render."""
-        view, policy = self.view, self.policy
-        if not (view.summary or view.heads):
+        cleaned = sanitize(self.view.summary).text
+        self.whole_summary = cleaned if cleaned.strip() else ""
+        if not (self.whole_summary or self.view.heads):
             return
         room = self.cap - estimate(self._rendered(waiting=1))
         self.summary = self._summary_within(room)
         left = room - estimate(self.summary)
-        self.turns = _loaded(self.scope, _chosen(view, policy, left))
-        recent = min(policy.count("recent_turns"), len(self.turns))
-        limit = min(policy.count("recent_tokens"), max(left, 0))
-        self._cut_recent(recent, limit)
+        self._load(left)
+        most = limit = min(self.policy.count("recent_tokens"), max(left, 0))
+        self._cut_recent(limit)
         self.text = self._rendered()
         while (over := estimate(self.text) - self.cap) > 0:
             if not (self.turns or self.summary):
                 self.text = ""
                 return
-            recent, limit = self._shrink(recent, limit, over)
+            limit = self._shrink(most, limit, over)
             self.text = self._rendered()
+
+    def _load(self, room: int) -> None:
+        loaded = _loaded(self.scope, _chosen(self.view, self.policy, room))
+        first = max(len(loaded) - self.policy.count("recent_turns"), 0)
+        self.older = [(head, cleaned_turn(turn)) for head, turn in loaded[:first]]
+        self.recent = loaded[first:]
 
     def _rendered(self, *, waiting: int | None = None) -> str:
         if waiting is None:
@@ -286,49 +328,45 @@ class _Draft:
             most = min(most, max(room // 2, room - self.policy.count("recent_tokens")))
         if most < LEAST_TURN_TOKENS:
             return ""
-        return truncate_middle(self.view.summary, max_tokens=most, mark="\n…\n")
+        fitted = fit_text(self.whole_summary, most=most, marks=("\n…\n", BARE_MARK))
+        return fitted.text if fitted else ""
 
-    def _cut_recent(self, recent: int, limit: int) -> None:
-        if not recent:
-            return
-        heads = [head for head, _ in self.turns[-recent:]]
-        cut = fit_turns(
-            turns=[turn for _, turn in self.turns[-recent:]],
+    def _cut_recent(self, limit: int) -> None:
+        """Show the last turns within `limit`; where one has no place, no older one has either."""
+        heads = [head for head, _ in self.recent]
+        fitted = fit_turns(
+            turns=[turn for _, turn in self.recent],
             wording=self.wording,
             limit=limit,
             read_marks=lambda: self._marks_of(heads),
         )
-        self.turns[-recent:] = list(zip(heads, cut, strict=True))
+        missing = len(heads) - len(fitted)
+        if missing:
+            self.older, self.recent = [], self.recent[missing:]
+        self.last = list(zip(heads[missing:], fitted, strict=True))
 
     def _marks_of(self, heads: Sequence[TurnHead]) -> list[CutMarks]:
         if not self.marks:
-            found = _marks(self.scope, self.wording, heads)
-            self.marks = {head.run_id: marks for head, marks in zip(heads, found, strict=True)}
+            run_ids = [head.run_id for head in heads]
+            self.marks = read_marks(scope=self.scope, wording=self.wording, run_ids=run_ids)
         return [self.marks[head.run_id] for head in heads]
 
-    def cut_rows(self) -> list[Dropped]:
-        """Return the ledger's rows of the turns shown with their middle left out."""
-        rows = []
-        for head, turn in self.turns if self.text else ():
-            marks = self.marks.get(head.run_id)
-            if marks and (marks.question in turn.user_text or marks.answer in turn.assistant_text):
-                tokens = max(head.tokens - shown_tokens(turn, wording=self.wording), 0)
-                rows.append(Dropped(kind="turn", id=head.run_id, tokens=tokens, reason=CUT))
-        return rows
-
-    def _shrink(self, recent: int, limit: int, over: int) -> tuple[int, int]:
+    def _shrink(self, most: int, limit: int, over: int) -> int:
         """Take away the least of it: an older turn, then some of the last ones, then whatever."""
-        if len(self.turns) > recent:
-            del self.turns[0]
-        elif recent and limit > recent * LEAST_TURN_TOKENS:
-            limit = max(limit - over - 2, recent * LEAST_TURN_TOKENS)
-            self._cut_recent(recent, limit)
-        elif recent:
-            del self.turns[0]
-            recent -= 1
+        if self.older:
+            del self.older[0]
+            return limit
+        least = len(self.recent) * LEAST_TURN_TOKENS
+        if limit > least:
+            limit = max(limit - over - 2, least)
+        elif self.recent:
+            del self.recent[0]
+            limit = most  # those that stay may use what it leaves
+        if self.recent or self.last:
+            self._cut_recent(limit)
         else:
             self.summary = ""
-        return recent, limit
+        return limit
 
 
 def _chosen(view: ThreadView, policy: Policy, room: int) -> list[TurnHead]:
@@ -343,28 +381,6 @@ def _chosen(view: ThreadView, policy: Policy, room: int) -> list[TurnHead]:
         kept.append(head)
     kept.reverse()
     return kept
-
-
-def _marks(scope: Scope, wording: Wording, heads: Sequence[TurnHead]) -> list[CutMarks]:
-    """Return, per turn, what stands where its question and its answer were cut. Cost: one query."""
-    rows = (
-        Message.objects.in_scope(scope)
-        .filter(run_id__in=[head.run_id for head in heads], role__in=("user", "assistant"))
-        .order_by("run_id", "position")
-        .values_list("run_id", "role", "id")
-    )
-    found: dict[tuple[str, str], str] = {}
-    for run_id, role, message_id in rows:
-        # A run's question is its first user message, its answer the last of the assistant's.
-        if role == "assistant" or (run_id, role) not in found:
-            found[run_id, role] = message_id
-    return [
-        CutMarks(
-            question=wording.mark_of_cut(message_id=found.get((run_id, "user"), run_id)),
-            answer=wording.mark_of_cut(message_id=found.get((run_id, "assistant"), run_id)),
-        )
-        for run_id in (head.run_id for head in heads)
-    ]
 
 
 def uncovered_totals(*, scope: Scope, thread_id: str) -> tuple[int, int]:

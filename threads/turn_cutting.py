@@ -1,14 +1,15 @@
-"""Fitting the last turns of a thread into their tokens: cut in the middle, never left out. Pure."""
+"""Fitting the last turns of a thread into their tokens: whole, cut with a mark, or not. Pure."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final
 
 from memory.boundary import HistoryTurn, Wording
+from memory.cutting import BARE_MARK, FittedText, fit_text
 from memory.sanitize import sanitize
-from memory.tokens import estimate, truncate_middle
+from memory.tokens import estimate
 
 # What the two labels and line ends of a turn cost in a prompt, in tokens.
 TURN_OVERHEAD_TOKENS: Final = 10
@@ -23,10 +24,26 @@ class CutMarks:
     answer: str
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FittedTurn(HistoryTurn):
+    """A cleaned turn as the prompt shows it; `left_out_tokens` is 0 only if it is whole."""
+
+    left_out_tokens: int = 0
+
+
 def shown_tokens(turn: HistoryTurn, *, wording: Wording) -> int:
     """Estimate what a turn costs as the prompt shows it; a failed one shows its placeholder."""
     answer = wording.failed_placeholder if turn.is_failed else turn.assistant_text
     return estimate(turn.user_text) + estimate(answer) + TURN_OVERHEAD_TOKENS
+
+
+def cleaned_turn(turn: HistoryTurn) -> FittedTurn:
+    """Return a turn whole and cleaned, without what a failed one put out."""
+    return FittedTurn(
+        user_text=sanitize(turn.user_text).text,
+        assistant_text="" if turn.is_failed else sanitize(turn.assistant_text).text,
+        is_failed=turn.is_failed,
+    )
 
 
 def fit_turns(
@@ -35,62 +52,71 @@ def fit_turns(
     wording: Wording,
     limit: int,
     read_marks: Callable[[], Sequence[CutMarks]],
-) -> list[HistoryTurn]:
+) -> list[FittedTurn]:
     """Return the turns cleaned, and cut in the middle until together they cost at most `limit`.
 
-    Later turns get the larger share. `read_marks` is asked only if something must be cut. Cost: a
-    few estimates of the whole texts, cleaning only of what remains of them.
+    Later turns get the larger share, and each at least `LEAST_TURN_TOKENS`, even if that is more
+    than `limit`. A turn without room for a mark and a few characters is missing, with those before
+    it. `read_marks` is asked only if something must be cut. Cost: a few estimates of the whole
+    texts; texts beyond `limit` are cut before they are cleaned.
     """
-    if sum(shown_tokens(turn, wording=wording) for turn in turns) <= limit:
-        cleaned = [_cleaned(turn) for turn in turns]
-        # Cleaning can lengthen a text by its marks.
+    if all(shown_tokens(turn, wording=wording) <= limit for turn in turns):
+        # Cleaning can lengthen a text by its marks: only now is it known whether they fit.
+        cleaned = [cleaned_turn(turn) for turn in turns]
         if sum(shown_tokens(turn, wording=wording) for turn in cleaned) <= limit:
             return cleaned
         turns = cleaned
-    marks = read_marks()
-    cut = [_cleaned(turn) for turn in _cut_all(turns, marks, wording, limit)]
-    return _cut_all(cut, marks, wording, limit)
-
-
-def _cleaned(turn: HistoryTurn) -> HistoryTurn:
-    return replace(
-        turn,
-        user_text=sanitize(turn.user_text).text,
-        assistant_text="" if turn.is_failed else sanitize(turn.assistant_text).text,
-    )
+    return _cut_all(turns, read_marks(), wording, limit)
 
 
 def _cut_all(
     turns: Sequence[HistoryTurn], marks: Sequence[CutMarks], wording: Wording, limit: int
-) -> list[HistoryTurn]:
+) -> list[FittedTurn]:
     costs = [shown_tokens(turn, wording=wording) for turn in turns]
     left = limit
-    cut: list[HistoryTurn] = []
+    cut: list[FittedTurn] = []
     for place in reversed(range(len(turns))):
         for_older = min(sum(costs[:place]), left // 2)
-        share = left - for_older
-        turn = turns[place]
-        if costs[place] > share:
-            turn = _cut_turn(turn, max(share, LEAST_TURN_TOKENS), marks[place], wording)
+        share = max(left - for_older, LEAST_TURN_TOKENS)
+        turn = _cut_turn(turns[place], share, marks[place], wording)
+        if turn is None:
+            break
         left = max(left - shown_tokens(turn, wording=wording), 0)
         cut.append(turn)
     cut.reverse()
     return cut
 
 
-def _cut_turn(turn: HistoryTurn, share: int, marks: CutMarks, wording: Wording) -> HistoryTurn:
-    room = max(share - TURN_OVERHEAD_TOKENS, 2)
+def _cut_turn(
+    turn: HistoryTurn, share: int, marks: CutMarks, wording: Wording
+) -> FittedTurn | None:
+    """Return a turn within `share` tokens; None if one of its texts has no place in them."""
+    room = share - TURN_OVERHEAD_TOKENS
     if turn.is_failed:
-        left = max(room - estimate(wording.failed_placeholder), 1)
-        return replace(turn, user_text=_cut_text(turn.user_text, left, marks.question))
-    question, answer = estimate(turn.user_text), estimate(turn.assistant_text)
-    for_answer = min(answer, max(room - question, room // 2))
-    return replace(
-        turn,
-        user_text=_cut_text(turn.user_text, room - for_answer, marks.question),
-        assistant_text=_cut_text(turn.assistant_text, for_answer, marks.answer),
+        room -= estimate(wording.failed_placeholder)
+        question = _fit(turn.user_text, room, marks.question)
+        answer: FittedText | None = FittedText(text="")
+    else:
+        wanted = _clean_cost(turn.user_text, room)
+        answered = _clean_cost(turn.assistant_text, room)
+        for_answer = min(answered, max(room - wanted, room // 2))
+        question = _fit(turn.user_text, room - for_answer, marks.question)
+        answer = _fit(turn.assistant_text, for_answer, marks.answer)
+    if question is None or answer is None:
+        return None
+    return FittedTurn(
+        user_text=question.text,
+        assistant_text=answer.text,
+        is_failed=turn.is_failed,
+        left_out_tokens=question.left_out_tokens + answer.left_out_tokens,
     )
 
 
-def _cut_text(text: str, most: int, mark: str) -> str:
-    return truncate_middle(text, max_tokens=max(most, 1), mark=mark) if text else ""
+def _clean_cost(text: str, room: int) -> int:
+    """Estimate a text as cleaned, if it could be in the prompt whole, else as it is."""
+    cost = estimate(text)
+    return cost if cost > room else estimate(sanitize(text).text)
+
+
+def _fit(text: str, most: int, mark: str) -> FittedText | None:
+    return fit_text(text, most=most, marks=(mark, BARE_MARK))

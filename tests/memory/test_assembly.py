@@ -52,6 +52,9 @@ def test_packed_section_is_within_cap_and_names_every_item(
     items = [item(kind, text, number=n) for n, (kind, text) in enumerate(texts)]
     packed = pack(items, cap=cap, wording=wording)
     assert estimate(packed.text) == packed.row.granted <= cap
+    missing = sum(gone.tokens for gone in packed.row.dropped)
+    assert packed.row.wanted == packed.row.granted + missing
+    assert all(gone.tokens > 0 for gone in packed.row.dropped)
     shown = {shown.id for shown, _ in packed.shown}
     dropped = {gone.id for gone in packed.row.dropped if gone.reason != "cut"}
     assert {gone.id for gone in packed.row.dropped} - dropped <= shown
@@ -83,6 +86,27 @@ def test_material_that_cleaning_makes_longer_is_cut_and_named(text: str) -> None
     tight = pack([item("material", text * 100)], cap=estimate(text * 100) + 90)
     assert [shown.id for shown, _ in tight.shown] == ["material-1"]
     assert [gone.reason for gone in tight.row.dropped] == ["cut"]
+
+
+@pytest.mark.parametrize("text", GROWING)
+@pytest.mark.parametrize("kind", ["fact", "material"])
+def test_uncut_section_got_what_it_wanted_however_cleaning_changed_it(text: str, kind: str) -> None:
+    items = [item(kind, text * 9, number=n, label=text) for n in range(3)]
+    packed = pack(items, cap=3000)
+    assert packed.row.dropped == ()
+    assert packed.row.wanted == packed.row.granted == estimate(packed.text)
+
+
+@pytest.mark.parametrize("cap", range(100, 400, 20))
+def test_missing_tokens_are_those_of_the_whole_section(cap: int) -> None:
+    """Lines are rounded up one by one, and joined by line ends: 2 tokens a line at most."""
+    items = [item("material", "树与图的遍历。" * 40, number=n) for n in range(3)]
+    whole = pack(items, cap=3000)
+    packed = pack(items, cap=cap)
+    boundary = whole.row.granted - sum(tokens for _, tokens in whole.shown)
+    bound = 2 * len(items) + (0 if packed.text else boundary)
+    assert abs(packed.row.wanted - whole.row.wanted) <= bound
+    assert packed.row.dropped
 
 
 def test_item_says_source_time_and_staleness_in_both_languages() -> None:

@@ -9,15 +9,17 @@ from typing import Any
 import pytest
 
 from governance.policy_rules import effective
-from memory.boundary import CHINESE, ENGLISH, new_tag
+from memory.boundary import CHINESE, ENGLISH, new_tag, wrap_history
 from memory.models import Tenant
 from memory.rls import scoped_transaction
+from memory.sanitize import sanitize
 from memory.tokens import estimate
 from tests.factories import make_agent, make_run, make_tenant
 from tests.talking import new_thread, session_of, tell
 from threads.history import (
     ThreadSection,
     ThreadView,
+    load_turns,
     needs_roll,
     read_view,
     thread_section,
@@ -107,8 +109,37 @@ def test_every_finished_turn_is_summarised_shown_or_named(thread: Thread, seed: 
     assert seqs == sorted(seqs)
     if seqs:
         assert seqs == list(range(seqs[0], view.heads[-1].seq + 1))
-    if view.summary and section.summary != view.summary:
+    if section.summary != sanitize(view.summary).text:
         assert "summary" in {row.kind for row in section.dropped()}
+    assert section.wanted == section.tokens + sum(row.tokens for row in section.dropped())
+    assert_cut_turns_are_marked_and_named(thread, section, wording)
+
+
+def assert_cut_turns_are_marked_and_named(
+    thread: Thread, section: ThreadSection, wording: Any
+) -> None:
+    """Compare what is shown of each turn with its stored text: whole, or marked and in the ledger."""
+    cut = {row.id: row.tokens for row in section.dropped() if row.reason == "cut"}
+    rest = section.text
+    with scoped_transaction(session_of(thread)):
+        runs = {run.pk: run for run in Run.objects.in_scope(session_of(thread))}
+    for head in section.shown:
+        run = runs[head.run_id]
+        answer = "" if run.status == "failed" else run.output
+        shown = f"{wording.assistant_label} {sanitize(answer).text}\n"
+        if run.status == "failed":
+            shown = f"{wording.assistant_label} {wording.failed_placeholder}\n"
+        whole = f"{wording.user_label} {sanitize(run.input).text}\n{shown}"
+        if head.run_id not in cut:
+            assert whole in rest
+            rest = rest.partition(whole)[2]
+            continue
+        assert cut[head.run_id] > 0
+        after = rest.partition(wording.user_label)[2]
+        lines, label, rest = after.partition(f"\n{wording.user_label}")
+        rest = label + rest
+        assert "…" in lines
+        assert head.tokens <= estimate(lines) + 12
 
 
 def recent_part(section: ThreadSection, wording: Any) -> str:
@@ -131,6 +162,63 @@ def test_last_two_turns_cost_at_most_1200_together_and_stay(
     assert [head.seq for head in section.shown] == [1, 2]
     assert estimate(recent_part(section, wording)) <= 1200
     assert section.tokens <= 2000
+
+
+SENTENCE = "数据结构期末考试的简答题应当换成栈和队列"
+
+
+@pytest.mark.req("A08")
+@pytest.mark.parametrize("count", [22, 24, 26])
+@pytest.mark.parametrize("cap", [*range(90, 300, 15), 400, 700, 1500, 2000])
+def test_turns_clipped_hard_are_marked_and_the_account_adds_up(
+    thread: Thread, count: int, cap: int
+) -> None:
+    """The wanted tokens are those of a prompt with everything, seen independently of the account.
+
+    A turn's labels are put at 10 tokens and are 7 to 10, its two texts are rounded up: 5 a turn at
+    most; 30 are for the notice of waiting turns; with no text, the boundary is not wanted either.
+    """
+    for number in range(4):
+        tell(thread, [(f"{number}#" + SENTENCE * count, f"{number}答：" + SENTENCE * 8)])
+    view, section = section_of(thread, cap=cap)
+    assert section.tokens == estimate(section.text) <= cap
+    assert section.wanted == section.tokens + sum(row.tokens for row in section.dropped())
+    scope = session_of(thread)
+    with scoped_transaction(scope):
+        turns = load_turns(scope=scope, heads=view.heads)
+    everything = wrap_history(wording=CHINESE, tag=TAG, summary="", turns=turns)
+    boundary = estimate(wrap_history(wording=CHINESE, tag=TAG, summary="", turns=turns[:1]))
+    boundary -= view.heads[0].tokens
+    bound = 5 * len(turns) + 30 + (0 if section.text else boundary)
+    assert abs(section.wanted - estimate(everything)) <= bound
+    left_out = {row.id: row.tokens for row in section.dropped()}
+    stored = {head.run_id: head.tokens for head in view.heads}
+    for head in section.shown:
+        assert head.tokens + left_out.get(head.run_id, 0) == stored[head.run_id]
+    assert accounted(view, section) == {1, 2, 3, 4}
+    assert_cut_turns_are_marked_and_named(thread, section, CHINESE)
+
+
+@pytest.mark.req("A08")
+def test_mark_names_the_message_where_it_fits_else_is_bare(thread: Thread) -> None:
+    tell(thread, [(SENTENCE * 24, SENTENCE * 24)])
+    _, wide = section_of(thread, cap=400)
+    assert wide.text.count("原文见消息 msg_") == 2
+    _, narrow = section_of(thread, cap=150)
+    assert [head.seq for head in narrow.shown] == [1]
+    assert "原文见消息" not in narrow.text
+    assert recent_part(narrow, CHINESE).count("…") == 2
+    assert [(row.kind, row.reason) for row in narrow.dropped()] == [("turn", "cut")]
+
+
+@pytest.mark.req("A08")
+def test_turn_without_room_for_a_mark_is_left_out_whole_and_named(thread: Thread) -> None:
+    """One character of 3,000 joined marks cannot be cut."""
+    tell(thread, [("一问", "一答"), ("a" + "\u0301" * 3000, "二答"), ("三问", "三答")])
+    view, section = section_of(thread, cap=700)
+    assert [head.seq for head in section.shown] == [3]
+    assert [row.reason for row in section.dropped()] == ["awaiting_summary"] * 2
+    assert accounted(view, section) == {1, 2, 3}
 
 
 @pytest.mark.req("A08")

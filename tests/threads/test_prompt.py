@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from governance.policy_rules import effective
 from memory.ledger import PRIORITIES, target_budget
+from memory.sanitize import sanitize
 from memory.scope import Scope
 from memory.tokens import estimate
 from threads.history import ThreadView
@@ -126,8 +127,9 @@ def test_prompt_is_within_target_and_ends_with_request(
         assert opener not in remembered
     for row in ledger.sections:
         assert row.granted <= max(row.cap, 0)
-        assert row.granted <= row.wanted
-    assert ledger.candidate_count == len(facts) + len(materials) + bool(summary)
+        assert row.granted + sum(gone.tokens for gone in row.dropped) == row.wanted
+    has_summary = bool(sanitize(summary).text.strip())
+    assert ledger.candidate_count == len(facts) + len(materials) + has_summary
     if any(row.dropped for row in ledger.sections):
         assert ledger.decision == "trim"
 
