@@ -11,6 +11,7 @@ from governance import audit
 from memory.conf import allowed_provider_hosts, encryption_keys
 from memory.errors import InvalidInputError, NotFoundError
 from memory.providers.crypto import seal
+from memory.providers.errors import ProviderError
 from memory.providers.network import HostRule, check_endpoint
 from memory.querysets import ScopedQuerySet
 from memory.rls import scoped_transaction
@@ -49,7 +50,8 @@ def create_provider(*, scope: Scope, values: ProviderValues, now: datetime) -> P
         NameTakenError: A provider of the tenant has the name.
         ProviderRefusedHostError: The operator's list or the locality forbids the host.
         ProviderMisconfiguredError: The base URL can not be used.
-        InvalidInputError: Locality or base URL is missing, or given to the offline model.
+        InvalidInputError: Locality or base URL is missing, or given to the offline model; or no
+            header can carry the key.
     """
     provider = Provider(tenant_id=scope.tenant_id, created_at=now)
     _apply(provider, values, now)
@@ -101,12 +103,20 @@ def _find(scope: Scope, provider_id: str, *, is_locked: bool = False) -> Provide
 def _apply(provider: Provider, values: ProviderValues, now: datetime) -> None:
     for name, value in values.items():
         if name == "api_key":
-            provider.sealed_api_key = seal(str(value), keys=encryption_keys()) if value else ""
+            provider.sealed_api_key = _sealed(str(value)) if value else ""
         else:
             setattr(provider, name, value)
     if provider.kind == ProviderKind.OFFLINE:
         provider.locality = provider.locality or Locality.LOCAL
     provider.updated_at = now
+
+
+def _sealed(api_key: str) -> str:
+    """Seal a key that a header can carry."""
+    if not (api_key.isascii() and api_key.isprintable()) or api_key != api_key.strip():
+        detail = "An API key is visible ASCII text without blanks around it."
+        raise InvalidInputError(detail, field="api_key")
+    return seal(api_key, keys=encryption_keys())
 
 
 def _check_endpoint(provider: Provider) -> None:
@@ -122,7 +132,11 @@ def _check_endpoint(provider: Provider) -> None:
     if not provider.locality:
         raise InvalidInputError("Say whether the provider is local or cloud.", field="locality")
     rule = HostRule(locality=provider.locality, allowed_hosts=allowed_provider_hosts())
-    check_endpoint(provider.base_url, rule=rule)
+    try:
+        check_endpoint(provider.base_url, rule=rule)
+    except ProviderError as error:
+        error.field = "base_url"
+        raise
 
 
 def _check_name(scope: Scope, provider: Provider) -> None:

@@ -17,9 +17,14 @@ from memory.errors import CredenceError
 
 
 class ProviderError(CredenceError):
-    """The model provider failed or sent an unusable answer."""
+    """The model provider failed or sent an unusable answer.
+
+    Attributes:
+        field: What was entered wrong, where a provider is being made or changed.
+    """
 
     code: ClassVar[str] = "provider_error"
+    field: str | None = None
 
     def __init__(self, detail: str | None = None, *, status: int | None = None) -> None:
         """Keep `detail` and the provider's HTTP `status`, where there was one."""

@@ -9,6 +9,8 @@ from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
 from typing import TypeAlias
 from urllib.parse import SplitResult, urlsplit
 
+import httpx2
+
 from memory.providers.errors import ProviderMisconfiguredError, ProviderRefusedHostError
 
 Address: TypeAlias = IPv4Address | IPv6Address
@@ -114,24 +116,34 @@ def check_endpoint(
     host, port = _endpoint(base_url)
     try:
         return rule.check_addresses((resolve or _resolve)(host, port))
-    except OSError:
+    except (OSError, UnicodeError):  # a label that is empty or too long has no IDNA form
         raise ProviderRefusedHostError("The provider's host cannot be resolved.") from None
 
 
 def _endpoint(base_url: str | None) -> tuple[str, int]:
+    _check_characters(base_url or "")
     parts = _split(base_url or "")
     if parts.scheme not in _DEFAULT_PORTS or not parts.hostname:
         raise ProviderMisconfiguredError("The base URL must begin with http:// or https://.")
     if parts.username or parts.password or parts.query or parts.fragment:
         raise ProviderMisconfiguredError("The base URL must be scheme, host, port and path only.")
+    if not parts.hostname.isascii() and is_address(_folded(parts.hostname)):
+        raise ProviderMisconfiguredError("The base URL's address must be in plain digits.")
     return parts.hostname, parts.port or _DEFAULT_PORTS[parts.scheme]
+
+
+def _check_characters(base_url: str) -> None:
+    """Refuse what `urlsplit` would drop without a word: line breaks, tabs, blanks at the ends."""
+    if not base_url.isprintable() or any(letter.isspace() for letter in base_url):
+        raise ProviderMisconfiguredError("The base URL must not hold blanks or control characters.")
 
 
 def _split(base_url: str) -> SplitResult:
     try:
         parts = urlsplit(base_url)
         _ = parts.port  # an impossible port raises only when it is asked for
-    except ValueError:
+        httpx2.URL(base_url)  # the client's own reading is stricter
+    except (ValueError, httpx2.InvalidURL):
         raise ProviderMisconfiguredError("The base URL cannot be read.") from None
     return parts
 

@@ -167,8 +167,11 @@ class OpenAICompatibleProvider:
     async def _attempt(
         self, body: dict[str, Any], deadlines: Deadlines, describe: Describe
     ) -> Exchange | Failure:
+        try:
+            client = self._live_client()
+        except (httpx2.InvalidURL, ValueError):  # passed our checks, and not the client's
+            return Failure(error=ProviderMisconfiguredError("The base URL cannot be read."))
         # The typed method would copy the whole prompt through its schema, 2 ms a call.
-        client = self._live_client()
         call = client.post(
             "/chat/completions",
             body={**body, "stream": True},

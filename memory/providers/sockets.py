@@ -64,7 +64,7 @@ class PinnedBackend(httpcore2.AsyncNetworkBackend):
             if self._resolve is not None:
                 return await loop.run_in_executor(None, self._resolve, host, port)
             found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-        except OSError as error:
+        except (OSError, UnicodeError) as error:
             raise httpcore2.ConnectError("The name cannot be resolved.") from error
         return [str(entry[4][0]) for entry in found]
 

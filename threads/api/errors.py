@@ -17,7 +17,7 @@ from django.views import defaults
 from rest_framework import exceptions
 from rest_framework.exceptions import APIException, ValidationError
 
-from memory.errors import CredenceError, InvalidInputError, NotFoundError
+from memory.errors import CredenceError, NotFoundError
 from threads.api.middleware import is_api_path, request_id_of
 from threads.api.problems import FieldError, Problem, problem_response
 
@@ -62,6 +62,7 @@ STATUS: Final[Mapping[str, int]] = {
     "slug_taken": 409,
     "body_too_slow": 408,
     "body_too_large": 413,
+    "uri_too_long": 414,
     "unsupported_media_type": 415,
     "context_over_budget": 422,
     "rate_limited": 429,
@@ -129,7 +130,7 @@ def _of_domain(exc: CredenceError) -> Problem:
         return problem_of.dispatch(Exception)(exc)
     if status == 404:
         return Problem(status=404, code="not_found", detail=str(NotFoundError()))
-    named = getattr(exc, "field", None) if isinstance(exc, InvalidInputError) else None
+    named = getattr(exc, "field", None)
     errors = (FieldError(field=named, code=exc.code, detail=exc.detail),) if named else ()
     extra = {name: getattr(exc, name) for name in ("run_id", "context") if hasattr(exc, name)}
     headers = {"WWW-Authenticate": "Bearer"} if status == 401 else {}

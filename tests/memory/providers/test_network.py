@@ -128,3 +128,23 @@ def test_endpoint_of_a_local_provider_must_resolve_to_a_private_address() -> Non
 
     with pytest.raises(ProviderRefusedHostError):
         check_endpoint(url, rule=rule("local", "*"), resolve=fails)
+
+
+@pytest.mark.parametrize(
+    "url",
+    ["http://a/\r\nb", "http://a/b c", "http://a/\x07", "http://１２７.0.0.1/", "http://１２７.1/"],
+)
+def test_base_url_with_blanks_controls_or_dressed_up_digits_is_misconfigured(url: str) -> None:
+    with pytest.raises(ProviderMisconfiguredError):
+        check_base_url(url, rule=rule("local", "*"))
+
+
+def test_host_without_an_idna_form_is_refused_and_no_fault() -> None:
+    for host in ("a..b", "a" * 64):
+        with pytest.raises((ProviderRefusedHostError, ProviderMisconfiguredError)):
+            check_endpoint(f"http://{host}/v1", rule=rule("local", "*"))
+
+
+def test_host_in_chinese_is_a_name_like_any_other() -> None:
+    url = "http://模型.example/v1"
+    assert check_base_url(url, rule=rule("local", "模型.example")) == url

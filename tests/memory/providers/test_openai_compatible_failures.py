@@ -321,7 +321,18 @@ class TestClosing:
 class TestConfiguration:
     @pytest.mark.parametrize(
         "base_url",
-        [None, "", "ftp://127.0.0.1/", "http://", "http://u:p@127.0.0.1/", "http://[::1", "x y"],
+        [
+            None,
+            "",
+            "ftp://127.0.0.1/",
+            "http://",
+            "http://u:p@127.0.0.1/",
+            "http://[::1",
+            "x y",
+            "http://127.0.0.1/\r\n",
+            "http://127.0.0.1/\x07",
+            "http://１２７.0.0.1/",
+        ],
     )
     def test_unusable_base_url_is_refused(self, caller: Caller, base_url: str | None) -> None:
         with pytest.raises(ProviderMisconfiguredError):

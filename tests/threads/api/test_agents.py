@@ -204,3 +204,51 @@ def test_provider_key_does_not_follow_to_another_host(a: Place) -> None:
     assert a.api.patch(path, {"api_key": None}).json()["has_api_key"] is False
     taken = a.api.patch(path, {"name": a.provider.name})
     assert code_of(taken) == (409, "name_taken")
+
+
+ENDPOINT = {
+    "name": "p",
+    "kind": "openai_compatible",
+    "base_url": "http://127.0.0.1:9/v1",
+    "locality": "local",
+}
+
+
+@pytest.mark.parametrize(
+    "base_url",
+    [
+        "http://127.0.0.1:9/v1\r\nX-Injected: 1",
+        "http://127.0.0.1:9/v1\n",
+        "http://127.0.0.1:9/\tv1",
+        "http://127.0.0.1:9/v 1",
+        " http://127.0.0.1:9/v1",
+        "http://127.0.0.1:9/\u0007",
+        "http://127.0.0.1:9/\u3000v1",
+        "http://127.0.0.1:9/\u202ev1",
+        "http://１２７.0.0.1:9/v1",
+        "http://１２７.1:9/v1",
+        "http://127。0。0。1:9/v1",
+        "http://a..b/v1",
+        "http://[::1/v1",
+    ],
+)
+def test_base_url_no_client_could_read_is_refused_when_made_and_changed(
+    a: Place, base_url: str
+) -> None:
+    path = f"/v1/providers/{a.api.post('/v1/providers', ENDPOINT).json()['id']}"
+    again = ENDPOINT | {"name": "q", "base_url": base_url}
+    for answer in (a.api.post("/v1/providers", again), a.api.patch(path, {"base_url": base_url})):
+        assert answer.status_code == 400
+        assert answer.json()["code"] in ("provider_misconfigured", "provider_host_refused")
+        assert [error["field"] for error in answer.json()["errors"]] == ["base_url"]
+
+
+@pytest.mark.parametrize("api_key", ["sk-1\r\nX: 1", "sk-\u0007", "sk-密钥", "   ", "sk-1 "])
+def test_api_key_no_header_can_carry_is_refused_when_made_and_changed(
+    a: Place, api_key: str
+) -> None:
+    path = f"/v1/providers/{a.api.post('/v1/providers', ENDPOINT).json()['id']}"
+    again = ENDPOINT | {"name": "q", "api_key": api_key}
+    for answer in (a.api.post("/v1/providers", again), a.api.patch(path, {"api_key": api_key})):
+        assert code_of(answer) == (400, "invalid")
+        assert [error["field"] for error in answer.json()["errors"]] == ["api_key"]
