@@ -30,6 +30,7 @@ Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 
 HEADER_BYTES: Final = 32 * 1024
+TARGET_BYTES: Final = 8 * 1024
 BODY_SECONDS: Final = 30.0
 SEND_SECONDS: Final = 30.0
 _OF_THE_BODY: Final = frozenset({"content-type", "content-length", "content-language"})
@@ -102,12 +103,14 @@ async def read_body(
 ) -> tempfile.SpooledTemporaryFile[bytes] | HttpResponse:
     """Return the body, or the answer to a body that is too long or too slow.
 
-    Headers or a stated length over their limit are answered before anything is read.
+    A URL, headers or a stated length over their limit are answered before anything is read.
 
     Raises:
         ClientGoneError: The client left while sending.
     """
     limit = body_limit_bytes()
+    if len(scope["path"].encode()) + len(scope["query_string"]) > TARGET_BYTES:
+        return _refusal(414, "uri_too_long", f"A URL is at most {TARGET_BYTES} bytes.")
     if sum(len(name) + len(value) for name, value in scope["headers"]) > HEADER_BYTES:
         return _refusal(431, "headers_too_large", f"Headers are at most {HEADER_BYTES} bytes.")
     stated = _stated_length(scope)

@@ -144,6 +144,20 @@ def test_long_headers_are_refused(app):
     assert (wire.status, json.loads(wire.body)["code"]) == (431, "headers_too_large")
 
 
+@pytest.mark.parametrize(("path", "query"), [("/echo" + "a" * 8200, 0), ("/echo", 8200)])
+def test_long_urls_are_refused_before_anything_is_read(app, path, query):
+    async def go() -> Wire:
+        wire = Wire(path, b"x")
+        wire.scope["query_string"] = b"q=" + b"a" * query
+        await app(wire.scope, wire.receive, wire.send)
+        return wire
+
+    wire = asyncio.run(go())
+    assert (wire.status, json.loads(wire.body)["code"]) == (414, "uri_too_long")
+    assert wire.headers["content-type"] == "application/problem+json"
+    assert wire.chunks == [b"x"]
+
+
 def test_slow_body_is_given_up_case_128(app, monkeypatch):
     monkeypatch.setattr(handler, "BODY_SECONDS", 0.05)
 
