@@ -25,6 +25,7 @@ KNOWN_TOOLS: Final = (
 )
 STRATEGIES: Final = ("rolling", "lossless")
 MAX_DEFAULT_OUTPUT_TOKENS: Final = 1024
+LEAST_CONTEXT_WINDOW: Final = 1024
 
 
 class NameTakenError(ConflictError):
@@ -93,12 +94,11 @@ def create_agent(*, scope: Scope, values: AgentValues, now: datetime) -> Agent:
         FallbackNotAllowedError: Memory work would go to a vendor it may not go to.
         UnavailableError: A strategy or tool that this version does not have.
         InvalidPolicyError: An override is unknown or out of bounds.
-        InvalidInputError: The answer would not fit the window.
+        InvalidInputError: The window is below 1,024 tokens, or the answer would not fit it.
     """
     with scoped_transaction(scope):
         agent = Agent(tenant_id=scope.tenant_id, created_at=now)
-        window = values["context_window"]
-        agent.max_output_tokens = min(MAX_DEFAULT_OUTPUT_TOKENS, window // 4)
+        agent.max_output_tokens = default_output_tokens(values["context_window"])
         _apply(scope, agent, values, now)
         agent.save(force_insert=True)
         _audit(scope, "agent_created", agent, now, sorted(values))
@@ -145,6 +145,11 @@ def delete_agent(*, scope: Scope, agent_id: str, now: datetime) -> Agent | None:
     return agent
 
 
+def default_output_tokens(context_window: int) -> int:
+    """Return how many tokens an answer may have where nobody said."""
+    return min(MAX_DEFAULT_OUTPUT_TOKENS, context_window // 4)
+
+
 def _find(scope: Scope, agent_id: str, *, is_locked: bool = False) -> Agent:
     rows = Agent.objects.in_scope(scope)
     agent = (rows.select_for_update() if is_locked else rows).filter(pk=agent_id).first()
@@ -165,6 +170,11 @@ def _apply(scope: Scope, agent: Agent, values: AgentValues, now: datetime) -> No
     agent.updated_at = now
     _check_name(scope, agent)
     _check_providers(scope, agent)
+    if agent.context_window < LEAST_CONTEXT_WINDOW:
+        raise InvalidInputError(
+            f"A context window has at least {LEAST_CONTEXT_WINDOW:,} tokens.",
+            field="context_window",
+        )
     if not 1 <= agent.max_output_tokens < agent.context_window:
         raise InvalidInputError(
             "The answer's tokens must be fewer than the window's.", field="max_output_tokens"

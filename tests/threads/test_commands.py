@@ -13,7 +13,7 @@ from django.core.management import CommandError, call_command
 from django.utils import timezone
 
 from governance.keys import authenticate
-from tests.factories import make_agent, make_tenant
+from tests.factories import make_agent, make_provider, make_tenant
 
 
 def run(*words: str, **options: Any) -> dict[str, Any]:
@@ -88,3 +88,11 @@ def test_import_with_bad_lines_brings_the_rest_and_exits_with_three(
     assert ended.value.code == 3
     assert "turns_new: 1" in out.getvalue()
     assert said.getvalue().count("line ") == 2
+
+
+def test_agent_with_a_window_below_the_floor_is_told_the_floor(committed_db: None) -> None:
+    tenant = make_tenant()
+    make_provider(tenant, name="near")
+    words = ("--tenant", tenant.slug, "--name", "a", "--provider", "near", "--model", "m")
+    with pytest.raises(CommandError, match=r"invalid: .*at least 1,024 tokens"):
+        run("create_agent", *words, "--context-window", "1023")

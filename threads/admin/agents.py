@@ -19,7 +19,13 @@ from governance.admin.site import site
 from governance.admin.text import shown
 from governance.permissions import Permission
 from memory.scope import Scope
-from threads.agents import AgentValues, create_agent, delete_agent, update_agent
+from threads.agents import (
+    AgentValues,
+    create_agent,
+    default_output_tokens,
+    delete_agent,
+    update_agent,
+)
 from threads.models import Agent
 
 WRITTEN = (
@@ -38,6 +44,23 @@ class AgentForm(ScopedModelForm):
             _("At least 1, and fewer than the context window."),
         ),
     }
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        """Let the answer's limit be left out."""
+        super().__init__(*args, **kwargs)
+        if "max_output_tokens" in self.fields:
+            self.fields["max_output_tokens"].required = False
+            self.fields["max_output_tokens"].help_text = _(
+                "Tokens. If empty: 1024, or a quarter of a smaller context window."
+            )
+
+    def clean(self) -> dict[str, Any]:
+        """Fill in the default before the row's own checks see it."""
+        cleaned = super().clean()
+        window = cleaned.get("context_window")
+        if window and cleaned.get("max_output_tokens", 0) is None:
+            cleaned["max_output_tokens"] = default_output_tokens(window)
+        return cleaned
 
     def clean_policy(self) -> dict[str, Any]:
         """Let pass an object; names and bounds are checked where agents are stored."""

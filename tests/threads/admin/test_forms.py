@@ -261,9 +261,34 @@ def test_provider_form_with_errors_does_not_echo_the_key(
 def test_provider_address_must_be_on_the_operators_list(
     beta: World, client_of_beta: Client
 ) -> None:
-    for url in ("http://evil.example/v1", "http://169.254.169.254/", "", "not a url"):
+    for url in (
+        "http://evil.example/v1",
+        "http://169.254.169.254/",
+        "",
+        "not a url",
+        "http://１２７.0.0.1/",
+    ):
         answer = add(client_of_beta, Provider, provider_values(beta, base_url=url))
         assert list(errors_of(answer)) == ["base_url"], url
+
+
+def test_provider_key_no_header_can_carry_is_a_form_error(
+    beta: World, client_of_beta: Client
+) -> None:
+    for api_key in ("sk-\u0007", "sk-密钥"):
+        answer = add(client_of_beta, Provider, provider_values(beta, api_key=api_key))
+        assert list(errors_of(answer)) == ["api_key"], api_key
+
+
+@pytest.mark.parametrize(("window", "expected"), [(8192, 1024), (2048, 512)])
+def test_agent_without_a_limit_of_its_answer_gets_the_apis_default(
+    beta: World, client_of_beta: Client, window: int, expected: int
+) -> None:
+    values = agent_values(beta, context_window=window, max_output_tokens="")
+    assert add(client_of_beta, Agent, values).status_code == 302
+    with scoped_transaction(scope_of(beta.tenant)):
+        made = Agent.objects.in_scope(scope_of(beta.tenant)).get(name="new agent")
+    assert made.max_output_tokens == expected
 
 
 def test_provider_timeouts_are_known_names_and_seconds(beta: World, client_of_beta: Client) -> None:
