@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 from typing import Final
 
 from django.db import IntegrityError, connection
@@ -33,6 +33,8 @@ from threads.runs import read_run
 from threads.titles import title_of
 
 _BATCH: Final = 200
+_EARLIEST: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_MOST_AHEAD: Final = timedelta(days=1)
 _MOST_NAME_CHARS: Final = 200
 _MOST_ID_CHARS: Final = 255
 
@@ -78,8 +80,12 @@ def record_turn(
     Raises:
         NotFoundError: There is no such thread in scope.
         ThreadArchivedError: The thread is archived.
-        InvalidInputError: The external_id holds a secret.
+        InvalidInputError: The external_id holds a secret, or the time lies before 1970 or more
+            than a day ahead.
     """
+    if turn.created_at and not _EARLIEST <= turn.created_at <= now + _MOST_AHEAD:
+        detail = "created_at lies between 1970-01-01 and one day from now."
+        raise InvalidInputError(detail, field="created_at")
     try:
         return _record_one(scope, thread_id, turn, now)
     except IntegrityError:
@@ -127,7 +133,7 @@ def record_turns(
     for start in range(0, len(turns), _BATCH):
         made += _record_batch(session, thread, turns[start : start + _BATCH], origin, now)
     if made:
-        _touch_thread(session, thread, made)
+        _touch_thread(session, thread, made, now)
         _roll_if_needed(session, thread, made[-1], now)
     narrow_open_scope(scope)
     return made
@@ -258,9 +264,10 @@ def _stripped(name: str | None, *, most: int = _MOST_NAME_CHARS) -> str | None:
     return strip_secrets(name).text[:most] if name else name
 
 
-def _touch_thread(scope: Scope, thread: Thread, made: Sequence[Run]) -> None:
+def _touch_thread(scope: Scope, thread: Thread, made: Sequence[Run], now: datetime) -> None:
+    """Note the last turn, never in the future: there it would lead every list until its day."""
     fresh = Thread.objects.in_scope(scope).get(pk=thread.pk)
-    fresh.updated_at = max(fresh.updated_at, made[-1].created_at)
+    fresh.updated_at = max(fresh.updated_at, min(now, made[-1].created_at))
     if not fresh.title:
         fresh.title = title_of(made[0].input or made[0].output)
     fresh.save(update_fields=["updated_at", "title"])

@@ -84,6 +84,17 @@ def test_recorded_turn_keeps_its_messages_times_and_title(thread: Thread) -> Non
     assert (unknown.created_at, unknown.is_time_assumed) == (NOW, True)
 
 
+def test_turn_of_another_age_is_refused_and_one_of_tomorrow_leads_no_list(thread: Thread) -> None:
+    for far in (NOW + timedelta(days=1, seconds=1), NOW.replace(year=1969)):
+        with pytest.raises(InvalidInputError, match="1970-01-01"):
+            record(thread, created_at=far)
+    with scoped_transaction(session_of(thread)):
+        Thread.objects.in_scope(session_of(thread)).update(updated_at=NOW - timedelta(days=9))
+    run, _ = record(thread, created_at=NOW + timedelta(hours=23))
+    assert run.created_at == NOW + timedelta(hours=23)
+    assert rows(Thread, thread)[0].updated_at == NOW
+
+
 @pytest.mark.req("A11")
 def test_recorded_failure_costs_only_its_question(thread: Thread) -> None:
     run, _ = record(thread, status="failed", output="Traceback " * 500)
