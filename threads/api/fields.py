@@ -13,11 +13,13 @@ from rest_framework import serializers
 from governance.tenants import check_user_id
 from memory.errors import InvalidInputError
 from memory.ledger import in_order
+from threads.api.renderers import to_json
 
 _TIME = re2.compile(
     r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,6})?(Z|[+-][0-9]{2}:[0-9]{2})$"
 )
 _LEAST_DECIMALS: Final = Decimal("0.000001")
+MOST_JSON_CHARS: Final = 16_000
 
 
 class BadTimeError(InvalidInputError):
@@ -113,6 +115,19 @@ class UtcTime(serializers.DateTimeField):
         return write_time(value)
 
 
+@extend_schema_field({"type": "string", "format": "date-time"})
+class StoredTime(serializers.Field[Any, Any, Any, Any]):
+    """A time that is kept as text inside a trace; written as every other time, only ever written."""
+
+    def to_representation(self, value: Any) -> Any:
+        """Return the text in UTC with microseconds and `Z`; what is no time stays as it is."""
+        try:
+            at = datetime.fromisoformat(value)
+        except (TypeError, ValueError):
+            return value
+        return write_time(at if at.tzinfo else at.replace(tzinfo=UTC))
+
+
 class UserId(StrictText):
     """A person's id as the tenant knows it."""
 
@@ -144,20 +159,33 @@ class Money(serializers.Field[Decimal, Any, str, Any]):
 class JsonObject(serializers.Field[Any, Any, Any, Any]):
     """A JSON object of the caller's own, kept as it is."""
 
-    default_error_messages = {"invalid": "This must be an object.", "too_long": "This is too long."}
-    max_characters = 16_000
+    default_error_messages = {
+        "invalid": "This must be an object.",
+        "too_long": f"This is at most {MOST_JSON_CHARS:,} characters of JSON.",
+    }
 
     def to_internal_value(self, data: Any) -> dict[str, Any]:
         """Return the object."""
         if not isinstance(data, dict):
             self.fail("invalid")
-        if len(str(data)) > self.max_characters:
+        if len(to_json(data)) > MOST_JSON_CHARS:
             self.fail("too_long")
         return data
 
     def to_representation(self, value: Any) -> Any:
         """Return it as it is."""
         return value
+
+
+class PromptItem(JsonObject):
+    """The account of one item of a prompt."""
+
+    def to_representation(self, value: Any) -> Any:
+        """Return it with its times written as every other time."""
+        time = StoredTime()
+        names = ("created_at", "as_of", "approved_at")
+        times = {name: time.to_representation(value[name]) for name in names if name in value}
+        return {**value, **times}
 
 
 class Account(JsonObject):

@@ -6,8 +6,9 @@ from datetime import UTC, datetime
 from decimal import Decimal
 
 import pytest
+from rest_framework.exceptions import ValidationError
 
-from threads.api.fields import BadTimeError, read_time, write_money, write_time
+from threads.api.fields import BadTimeError, JsonObject, read_time, write_money, write_time
 
 
 @pytest.mark.parametrize(
@@ -56,3 +57,11 @@ def test_write_time_always_has_microseconds_and_z() -> None:
 )
 def test_write_money_has_six_decimals_or_more_and_no_exponent(amount: str, text: str) -> None:
     assert write_money(Decimal(amount)) == text
+
+
+def test_object_over_its_limit_is_told_the_limit() -> None:
+    field = JsonObject()
+    fits = {"k": "字" * (16_000 - len('{"k":""}'))}
+    assert field.run_validation(fits) == fits
+    with pytest.raises(ValidationError, match="at most 16,000 characters"):
+        field.run_validation({"k": fits["k"] + "字"})

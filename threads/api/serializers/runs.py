@@ -4,7 +4,17 @@ from __future__ import annotations
 
 from rest_framework import serializers
 
-from threads.api.fields import Account, JsonObject, Money, StrictText, UserId, UtcTime
+from threads.api.fields import (
+    MOST_JSON_CHARS,
+    Account,
+    JsonObject,
+    Money,
+    PromptItem,
+    StoredTime,
+    StrictText,
+    UserId,
+    UtcTime,
+)
 from threads.api.serializers.base import Answer, Body
 from threads.models import MessageRole, RunStatus
 
@@ -47,7 +57,11 @@ class RunBody(Body):
     thread_id = StrictText(max_length=255, required=False, allow_null=True, default=None)
     facts = serializers.ListField(child=FactBody(), required=False, max_length=100)
     materials = serializers.ListField(child=MaterialBody(), required=False, max_length=50)
-    metadata = JsonObject(required=False)
+    metadata = JsonObject(
+        required=False,
+        help_text=f"The caller's own, kept with the run; at most {MOST_JSON_CHARS:,} characters of"
+        " JSON.",
+    )
     context = ContinueBody(required=False, allow_null=True)  # type: ignore[assignment]
 
 
@@ -101,6 +115,10 @@ class RunAnswer(Answer):
     error_code = serializers.CharField(allow_null=True)
     external_id = serializers.CharField(allow_null=True)
     created_at = UtcTime()
+    is_time_assumed = serializers.BooleanField(
+        help_text="True for a turn made elsewhere without a time of its own: created_at is when it"
+        " was recorded."
+    )
     finished_at = UtcTime(allow_null=True)
     bootstrap = serializers.BooleanField()
     model = serializers.CharField()
@@ -116,7 +134,7 @@ class StepAnswer(Answer):
 
     seq = serializers.IntegerField()
     kind = serializers.CharField()
-    started_at = serializers.CharField()
+    started_at = StoredTime()
     ms = serializers.FloatField()
     data = JsonObject()  # type: ignore[assignment]
 
@@ -139,4 +157,4 @@ class RunContextAnswer(Answer):
 
     messages = PromptMessageAnswer(many=True)
     context = Account(source="run.context")  # type: ignore[assignment]
-    items = serializers.ListField(child=JsonObject())
+    items = serializers.ListField(child=PromptItem())
