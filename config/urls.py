@@ -6,9 +6,10 @@ from django.urls import URLPattern, URLResolver, include, path
 from django.views.generic import RedirectView
 
 from governance.admin.site import site
-from threads.api.views.service import HealthView, ReadyView
+from threads.api.views.service import HealthView, ReadyView, RootView
 
 urlpatterns: list[URLPattern | URLResolver] = [
+    path("", RootView.as_view()),
     path("admin", RedirectView.as_view(url="/admin/")),
     path("admin/", site.urls),
     path("healthz", HealthView.as_view()),

@@ -131,7 +131,7 @@ def scope_for_user(*, principal: Principal, end_user: EndUser) -> Scope:
         ForbiddenError: The key is bound to another person, or holds no grant for this one.
     """
     if principal.end_user_id not in (None, end_user.pk):
-        raise ForbiddenError("This key may act for another user only.")
+        raise ForbiddenError("This key is limited to another user.")
     if Permission.ACT_FOR not in principal.permissions:
         account = User.objects.get(pk=principal.account_id)
         if "act_for_user" not in _object_permissions(account, end_user):

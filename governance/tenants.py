@@ -122,7 +122,7 @@ def ensure_end_user(*, scope: Scope, user_id: str, now: datetime) -> EndUser:
     if found is not None:
         return found
     if scope.user_id is not None:
-        raise access.ForbiddenError("This key may act for another user only.")
+        raise access.ForbiddenError("This key is limited to another user.")
     check_user_id(user_id)
     person = EndUser(tenant_id=scope.tenant_id, user_id=user_id, created_at=now)
     try:

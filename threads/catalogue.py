@@ -311,7 +311,7 @@ def _person_to_write_for(
     else:
         found = find_end_user(scope=scope, user_id=user_id)
         if found is None:
-            raise ForbiddenError("This key may act for another user only.")
+            raise ForbiddenError("This key is limited to another user.")
         person = found
     access.scope_for_user(principal=principal, end_user=person)
     return person

@@ -206,3 +206,9 @@ def test_usage_adds_runs_and_memory_work_apart(a: Place, b: Place) -> None:
     other = Api(make_key(a.tenant, ("read",), end_user_id=a.person.pk))
     assert other.get("/v1/usage").json()["total"]["runs"]["count"] == 2
     assert a.api.get("/v1/usage", {"group_by": "week"}).status_code == 400
+
+
+def test_usage_of_a_span_that_ends_before_it_begins_answers_400(a: Place) -> None:
+    answer = a.api.get("/v1/usage", {"from": "2026-06-02", "to": "2026-06-01"})
+    assert code_of(answer) == (400, "invalid_parameter")
+    assert a.api.get("/v1/usage", {"from": "2026-06-01", "to": "2026-06-01"}).status_code == 200

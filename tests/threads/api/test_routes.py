@@ -15,7 +15,7 @@ from tests.factories import make_key
 from tests.threads.api.client import Api, Place
 from threads.api.views.base import ApiView
 
-OPEN = ("/v1/openapi.json", "/v1/docs", "/healthz", "/readyz")
+OPEN = ("/", "/v1/openapi.json", "/v1/docs", "/healthz", "/readyz")
 ROUTES = (
     ("POST", "/v1/agents/{agent_id}/run", "run"),
     ("POST", "/v1/agents/{agent_id}/run/stream", "run"),

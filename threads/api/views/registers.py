@@ -11,6 +11,7 @@ from governance.models import KeyScope
 from memory.models import JobKind, JobStatus
 from threads import usage
 from threads.api.once import idempotent
+from threads.api.pagination import InvalidParameterError
 from threads.api.schema import operation, parameter, time_parameter
 from threads.api.serializers.administration import (
     AuditAnswer,
@@ -204,10 +205,13 @@ class UsageView(ApiView):
     )
     def get(self, request: Request) -> Response:
         """Return the report."""
+        from_at, to_at = self.moment("from"), self.moment("to")
+        if from_at and to_at and from_at > to_at:
+            raise InvalidParameterError("from must not be after to.", field="from")
         report = usage.report(
             principal=self.principal,
             group_by=self.word("group_by", choices=usage.GROUPS, default="day") or "day",
-            from_at=self.moment("from"),
-            to_at=self.moment("to"),
+            from_at=from_at,
+            to_at=to_at,
         )
         return Response(UsageReportAnswer(report).data)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import cache
 
-from django.http import HttpResponse
+from django.http import HttpResponse, HttpResponseRedirect
 from django.utils import timezone
 from drf_spectacular.generators import SchemaGenerator
 from drf_spectacular.renderers import OpenApiJsonRenderer
@@ -28,6 +28,15 @@ class OpenView(APIView):
     permission_classes = ()
     content_negotiation_class = AnyAccept
     http_method_names = ["get", "head"]
+
+
+class RootView(OpenView):
+    """GET /."""
+
+    @extend_schema(exclude=True)
+    def get(self, request: Request) -> HttpResponseRedirect:
+        """Lead whoever opens the bare address to the page that describes the API."""
+        return HttpResponseRedirect("/v1/docs")
 
 
 class HealthView(OpenView):
