@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from http import HTTPStatus
 from typing import Any, Final, TypedDict, TypeVar, Unpack
 
 from drf_spectacular.extensions import OpenApiAuthenticationExtension
@@ -20,6 +21,8 @@ from threads.api.errors import STATUS
 from threads.api.serializers.base import Answer, Nothing, ProblemAnswer
 
 F = TypeVar("F", bound=Callable[..., Any])
+_ANYWHERE: Final = (400, 401, 403, 404, 500, 503)
+_WITH_BODY: Final = (408, 413, 415)
 _IDEMPOTENCY: Final = OpenApiParameter(
     "Idempotency-Key",
     str,
@@ -45,10 +48,16 @@ class ApiKeyScheme(OpenApiAuthenticationExtension):  # type: ignore[no-untyped-c
 
 
 class Details(TypedDict, total=False):
-    """What else can be said of an operation."""
+    """What else can be said of an operation.
+
+    `codes` names the codes of a problem's status where fewer, or more, occur than the table maps to
+    it; `also` the other good statuses, each with its description.
+    """
 
     description: str
     problems: Sequence[int]
+    codes: Mapping[int, Sequence[str]]
+    also: Mapping[int, str]
     parameters: Sequence[OpenApiParameter]
     examples: Sequence[OpenApiExample]
     media_type: str
@@ -68,14 +77,17 @@ def operation(
 ) -> Callable[[F], F]:
     """Return a decorator that documents one method of a view, with its problem answers."""
     is_paged = details.get("is_paged", False)
-    refusals = {401, 403, 404, *details.get("problems", ()), *((400, 415) if body else ())}
+    refusals = {*_ANYWHERE, *details.get("problems", ()), *(_WITH_BODY if body else ())}
     responses: dict[Any, Any] = {
-        (code, "application/problem+json"): OpenApiResponse(ProblemAnswer, _codes(code))
+        (code, "application/problem+json"): OpenApiResponse(ProblemAnswer, _codes(code, details))
         for code in sorted(refusals)
     }
     shown = _page_of(answer) if is_paged else answer
     media_type = details.get("media_type", "application/json")
     responses[(status, media_type)] = OpenApiResponse(shown, summary)
+    for other, meaning in details.get("also", {}).items():
+        content = None if other == HTTPStatus.NO_CONTENT else shown
+        responses[(other, media_type)] = OpenApiResponse(content, meaning)
     decorate: Callable[[F], F] = extend_schema(
         operation_id=operation_id,
         tags=[tag],
@@ -94,8 +106,9 @@ def operation(
     return decorate
 
 
-def _codes(status: int) -> str:
-    codes = [code for code, mapped in STATUS.items() if mapped == status]
+def _codes(status: int, details: Details) -> str:
+    mapped = [code for code, its_status in STATUS.items() if its_status == status]
+    codes = details.get("codes", {}).get(status, mapped)
     return f"code: {', '.join(codes)}"
 
 

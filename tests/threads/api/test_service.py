@@ -65,6 +65,37 @@ def test_openapi_document_describes_every_route_with_its_errors(db: None) -> Non
     assert "text/event-stream" in stream["responses"]["200"]["content"]
 
 
+@pytest.mark.req("E03")
+def test_openapi_document_lists_the_statuses_that_occur(db: None) -> None:
+    paths = Api(None).get("/v1/openapi.json").json()["paths"]
+    for method, path, _ in ROUTES:
+        operation = paths[path][method.lower()]
+        told = set(operation["responses"])
+        assert {"400", "401", "403", "500", "503"} <= told, path
+        assert ("413" in told) == (method in ("POST", "PATCH")), path
+    turns = paths["/v1/threads/{thread_id}/turns"]["post"]["responses"]
+    assert {"200", "201"} <= set(turns)
+    assert turns["200"]["content"] == turns["201"]["content"]
+    assert {"200", "204"} <= set(paths["/v1/agents/{agent_id}"]["delete"]["responses"])
+
+
+@pytest.mark.req("E03")
+def test_openapi_document_names_the_codes_of_a_run(db: None) -> None:
+    document = Api(None).get("/v1/openapi.json").json()
+    for path in ("/v1/agents/{agent_id}/run", "/v1/agents/{agent_id}/run/stream"):
+        told = document["paths"][path]["post"]["responses"]
+        codes = {status: said["description"] for status, said in told.items()}
+        assert codes["409"] == "code: thread_archived, run_cancelled, idempotency_conflict"
+        assert codes["502"] == "code: provider_error, provider_misconfigured, provider_host_refused"
+    body = document["components"]["schemas"]["RunBodyRequest"]["properties"]["metadata"]
+    assert "16,000 characters" in body["description"]
+
+
+def test_root_leads_to_the_docs() -> None:
+    answer = Api(None).get("/")
+    assert (answer.status_code, answer["Location"]) == (302, "/v1/docs")
+
+
 def test_docs_page_loads_nothing_from_another_host(db: None) -> None:
     page = Api(None).get("/v1/docs", headers={"Accept": "text/html"})
     assert page.status_code == 200

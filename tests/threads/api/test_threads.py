@@ -19,13 +19,13 @@ from tests.factories import (
     make_thread,
     scope_of,
 )
-from tests.threads.api.client import Api, Place
-from threads.models import Thread, ThreadSummary
+from tests.threads.api.client import Api, Place, code_of
+from threads.models import RunTrace, Thread, ThreadSummary
 
 TIME = re.compile(r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z$")
 RUN_FIELDS = (
     "id thread_id agent_id user_id seq status input output error_code external_id created_at"
-    " finished_at bootstrap model usage context artifacts"
+    " is_time_assumed finished_at bootstrap model usage context artifacts"
 ).split()
 MESSAGE_FIELDS = (
     "id run_id role content name tool_call_id speaker created_at external_id pii".split()
@@ -147,6 +147,62 @@ def test_turn_with_its_own_messages_is_kept_in_order(a: Place) -> None:
     assert (mine[1]["name"], mine[1]["tool_call_id"]) == ("stock", "c1")
 
 
+@pytest.mark.parametrize(
+    "at", ["1969-12-31T23:59:59Z", "0001-01-01T00:00:00Z", "9998-01-01T00:00:00Z"]
+)
+def test_turn_of_another_age_answers_400_with_the_bound(a: Place, at: str) -> None:
+    body = {"input": "问", "output": "答", "status": "succeeded", "created_at": at}
+    answer = a.api.post(f"/v1/threads/{a.thread.pk}/turns", body)
+    assert code_of(answer) == (400, "invalid")
+    assert answer.json()["errors"][0]["field"] == "created_at"
+    assert "1970-01-01" in answer.json()["detail"]
+
+
+def test_turn_without_a_time_of_its_own_says_that_it_was_assumed(a: Place) -> None:
+    path = f"/v1/threads/{a.thread.pk}/turns"
+    body = {"input": "问", "output": "答", "status": "succeeded"}
+    timed = body | {"created_at": "2026-05-01T08:00:00Z"}
+    answers = [a.api.post(path, sent).json() for sent in (body, timed)]
+    assert [answer["is_time_assumed"] for answer in answers] == [True, False]
+    listed = a.api.get(f"/v1/threads/{a.thread.pk}/runs").json()["results"]
+    assert [run["is_time_assumed"] for run in listed][-2:] == [True, False]
+
+
+def test_trace_times_are_written_as_every_other_time(a: Place) -> None:
+    with scoped_transaction(scope_of(a.tenant)):
+        RunTrace(
+            tenant=a.tenant,
+            run=a.run,
+            end_user=a.person,
+            messages=[],
+            items=[
+                {
+                    "created_at": "2026-06-12T08:00:00+08:00",
+                    "as_of": "2026-06-12T08:00:00.5Z",
+                    "approved_at": None,
+                    "text": "2026-06-12T08:00:00+08:00",
+                },
+                {"created_at": "2026-06-12T08:00:00"},
+            ],
+            steps=[
+                {"seq": 1, "kind": "scope", "started_at": "2026-06-12T08:00:00+00:00"}
+                | {"ms": 1.0, "data": {}}
+            ],
+        ).save(force_insert=True)
+    shown = a.api.get(f"/v1/runs/{a.run.pk}/context").json()["items"]
+    assert shown == [
+        {
+            "created_at": "2026-06-12T00:00:00.000000Z",
+            "as_of": "2026-06-12T08:00:00.500000Z",
+            "approved_at": None,
+            "text": "2026-06-12T08:00:00+08:00",
+        },
+        {"created_at": "2026-06-12T08:00:00.000000Z"},
+    ]
+    steps = a.api.get(f"/v1/runs/{a.run.pk}/trace").json()["steps"]
+    assert [step["started_at"] for step in steps] == ["2026-06-12T08:00:00.000000Z"]
+
+
 def test_turn_on_an_archived_thread_answers_409(a: Place) -> None:
     a.api.post(f"/v1/threads/{a.thread.pk}/archive")
     turn = {"input": "q", "output": "a", "status": "failed"}
@@ -190,6 +246,7 @@ def test_case_7_key_bound_to_a_person_reaches_nobody_else(a: Place) -> None:
     for user_id in ("other", "brand new"):
         answer = key.post(path, {"user_id": user_id})
         assert (answer.status_code, answer.json()["code"]) == (403, "forbidden")
+        assert answer.json()["detail"] == "This key is limited to another user."
     assert key.get(path, {"user_id": "other"}).json()["results"] == []
     assert [row["id"] for row in key.get(path).json()["results"]] == [a.thread.pk]
     assert [row["user_id"] for row in key.get("/v1/users").json()["results"]] == [a.person.user_id]

@@ -96,6 +96,7 @@ class AgentView(ApiView):
         description="204 if nothing is left of it; an agent with threads or runs is deactivated"
         " instead, and 200 shows it.",
         answer=AgentAnswer,
+        also={204: "Nothing is left of it"},
     )
     def delete(self, request: Request, agent_id: str) -> Response:
         """Delete or deactivate."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 from django.http.response import HttpResponseBase
 from django.utils import timezone
@@ -29,7 +29,11 @@ from threads.api.views.base import AnyAccept, ApiView
 from threads.catalogue import ContinueNeedsStreamError
 from threads.prompt import HandedFact, HandedMaterial, RunRequest
 
-_PROBLEMS = (409, 413, 422, 502, 504)
+_PROBLEMS: Final = (409, 422, 502, 504)
+_CODES: Final = {
+    409: ("thread_archived", "run_cancelled", "idempotency_conflict"),
+    502: ("provider_error", "provider_misconfigured", "provider_host_refused"),
+}
 
 
 class RunningView(ApiView):
@@ -67,6 +71,7 @@ class RunView(RunningView):
         body=RunBody,
         answer=RunAnswer,
         problems=_PROBLEMS,
+        codes=_CODES,
         examples=RUN_EXAMPLES,
         is_idempotent=True,
     )
@@ -94,6 +99,7 @@ class RunStreamView(RunningView):
         answer=str,
         media_type="text/event-stream",
         problems=_PROBLEMS,
+        codes=_CODES,
         is_idempotent=True,
     )
     def post(self, request: Request, agent_id: str) -> HttpResponseBase:

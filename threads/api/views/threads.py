@@ -236,6 +236,7 @@ class TurnsView(ApiView):
         body=TurnBody,
         answer=RunAnswer,
         status=201,
+        also={200: "The run that this external_id was recorded as before"},
         problems=(409,),
         is_idempotent=True,
     )
