@@ -11,6 +11,7 @@ from tests.factories import (
     make_agent,
     make_end_user,
     make_key,
+    make_provider,
     make_tenant,
     make_thread,
 )
@@ -142,3 +143,24 @@ def test_archived_thread_takes_no_runs(stage: Stage) -> None:
         return await client.post(stage.run_path, ASK | {"thread_id": thread_id})
 
     assert code_of(stage.play(scene)) == (409, "thread_archived")
+
+
+@pytest.mark.parametrize("end", ["\r\nX: 1", " ", "\x07", "１"])
+def test_provider_stored_with_an_address_no_client_reads_fails_the_run_and_no_more(
+    stage: Stage, end: str
+) -> None:
+    broken = make_provider(
+        stage.tenant,
+        kind="openai_compatible",
+        base_url=f"{stage.server.base_url.removesuffix('/v1')}{end}",
+        locality="local",
+    )
+    agent = make_agent(stage.tenant, broken, model="fake-1")
+
+    async def scene(client: AsgiClient) -> Answer:
+        return await client.post(f"/v1/agents/{agent.pk}/run", ASK)
+
+    answer = stage.play(scene)
+    assert code_of(answer) == (502, "provider_misconfigured")
+    assert answer.json()["run_id"] == stage.runs()[0].pk
+    assert stage.server.requests == []
