@@ -159,8 +159,8 @@ def _children(host: str, port: int) -> list[Child]:
     ]
     web += ["--workers-kill-timeout", "5", "config.asgi:application"]
     return [
-        Child("web", web, environment),
-        Child("worker", ["django", "worker"], environment),
+        Child("web", web, environment | {"CREDENCE_PROCESS": "web"}),
+        Child("worker", ["django", "worker"], environment | {"CREDENCE_PROCESS": "worker"}),
     ]
 
 

@@ -90,13 +90,17 @@ CSRF_COOKIE_SAMESITE = "Lax"
 def databases(*, app: str, maint: str, owner: str | None) -> dict[str, Any]:
     """Return DATABASES for the roles of DESIGN section 3; `owner` only where migrations run."""
     found: dict[str, Any] = {}
+    # Shown in pg_stat_activity, so that one can tell whose connection it is.
+    process = env.text("CREDENCE_PROCESS", "")
     for alias, url in (("default", app), ("maint", maint), ("owner", owner)):
         if url:
             found[alias] = dj_database_url.parse(url, conn_max_age=600, conn_health_checks=True)
             found[alias]["ENGINE"] = "django.db.backends.postgresql"
             found[alias]["OPTIONS"] = {
                 "connect_timeout": 5,
-                "application_name": f"credence-{alias}",
+                "application_name": f"credence-{process}-{alias}"
+                if process
+                else f"credence-{alias}",
             }
     return found
 

@@ -13,7 +13,7 @@ import pytest
 from tests.benchmarks.load import Connection, hammer
 from tests.instance import ROOT, Instance, free_port
 
-pytestmark = pytest.mark.bench
+pytestmark = [pytest.mark.bench, pytest.mark.filterwarnings("ignore")]
 WAYS = (("wsgi", "wsgi"), ("asginl", "asgi"), ("asginl", "pooled"))
 PATHS = ("/healthz", "/v1/nowhere")
 
