@@ -15,10 +15,10 @@ from config.local.postgres import EmbeddedPostgres
 from config.local.provision import APP_ROLE, MAINT_ROLE, OWNER_ROLE, provision
 from tests.instance import Instance, free_port
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(240)]
+pytestmark = pytest.mark.timeout(240)
 
 
-@pytest.fixture(params=[18, 16])
+@pytest.fixture(params=[18, pytest.param(16, marks=pytest.mark.slow)])
 def urls(request):
     """A server on a TCP port that asks for passwords, and the three roles' URLs."""
     folder = Path(tempfile.mkdtemp(prefix="credence-tcp-"))
