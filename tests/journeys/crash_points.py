@@ -108,7 +108,7 @@ def run_before_accept(scene: Scene, number: int, begin: Callable[[], Call]) -> I
     with scene.book.locked("threads_run", "EXCLUSIVE"):
         begin()
         wait_until(
-            lambda: scene.book.is_blocked('INSERT INTO "threads_run"'), what="the run is inserted"
+            lambda: scene.book.is_blocked("INSERT INTO threads_run ("), what="the run is inserted"
         )
         yield
 
@@ -140,7 +140,7 @@ def run_before_commit(scene: Scene, number: int, begin: Callable[[], Call]) -> I
         with scene.book.locked("threads_message", "EXCLUSIVE"):
             held.release.set()
             wait_until(
-                lambda: scene.book.is_blocked('INSERT INTO "threads_message"'),
+                lambda: scene.book.is_blocked("WITH ended AS ("),
                 what="the answer is inserted",
             )
             yield
