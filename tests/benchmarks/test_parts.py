@@ -38,7 +38,7 @@ def micros_per_kb(step: Callable[[str], object], words: list[str]) -> float:
 
 
 def test_text_steps(capsys):
-    steps = {
+    steps: dict[str, Callable[[str], object]] = {
         "estimate": estimate,
         "sanitize": sanitize,
         "strip_secrets": strip_secrets,
