@@ -165,16 +165,11 @@ def needs_roll(*, policy: Policy, uncovered_messages: int, uncovered_tokens: int
     return too_many or uncovered_tokens > verbatim_room(policy=policy)
 
 
-def load_turns(*, scope: Scope, heads: Sequence[TurnHead]) -> list[HistoryTurn]:
-    """Return the texts of turns, in the order of `heads`, without what failed ones put out.
+def load_turns(*, scope: Scope, heads: Sequence[TurnHead]) -> list[tuple[TurnHead, HistoryTurn]]:
+    """Return turns with their texts, in the order of `heads`, without what failed ones put out.
 
     A turn erased since `heads` were read is missing. Cost: one query.
     """
-    return [turn for _, turn in _loaded(scope, heads)]
-
-
-def _loaded(scope: Scope, heads: Sequence[TurnHead]) -> list[tuple[TurnHead, HistoryTurn]]:
-    """Return the turns that are still there, each with its head."""
     if not heads:
         return []
     rows = Run.objects.in_scope(scope).filter(pk__in=[head.run_id for head in heads])
@@ -305,7 +300,8 @@ class _Draft:
             self.text = self._rendered()
 
     def _load(self, room: int) -> None:
-        loaded = _loaded(self.scope, _chosen(self.view, self.policy, room))
+        chosen = _chosen(self.view, self.policy, room)
+        loaded = load_turns(scope=self.scope, heads=chosen)
         first = max(len(loaded) - self.policy.count("recent_turns"), 0)
         self.older = [(head, cleaned_turn(turn)) for head, turn in loaded[:first]]
         self.recent = loaded[first:]

@@ -185,7 +185,7 @@ def test_turns_clipped_hard_are_marked_and_the_account_adds_up(
     assert section.wanted == section.tokens + sum(row.tokens for row in section.dropped())
     scope = session_of(thread)
     with scoped_transaction(scope):
-        turns = load_turns(scope=scope, heads=view.heads)
+        turns = [turn for _, turn in load_turns(scope=scope, heads=view.heads)]
     everything = wrap_history(wording=CHINESE, tag=TAG, summary="", turns=turns)
     boundary = estimate(wrap_history(wording=CHINESE, tag=TAG, summary="", turns=turns[:1]))
     boundary -= view.heads[0].tokens
