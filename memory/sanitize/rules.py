@@ -7,6 +7,7 @@ absent), `spare` makes the match harmless (a negation before it, say).
 
 from __future__ import annotations
 
+from memory.sanitize.forgeries import BOUNDARY_RULES, SPEAKER_ZH
 from memory.sanitize.patterns import PatternBook
 
 _ROLE = (
@@ -20,7 +21,6 @@ _ROLE_ZH = (
     r"|重要(?:指令|指示|提示|通知|系[统統]消息)?|最高(?:指令|[权權]限|[优優]先[级級])"
     r"|指令|指示|管理[员員]|[开開][发發]者(?:模式)?|助手|助理"
 )
-_SPEAKER_ZH = r"用[户戶]|使用者|助手|助理"
 
 # Between the words of an order: blanks, line ends, light punctuation ("ignore-all.previous").
 _SEP = r"[\s_.,>*\"'\-]{1,8}"
@@ -56,35 +56,6 @@ _WHAT_ZH = (
 )
 
 
-def _loose(words: str) -> str:
-    """Return a pattern for CJK `words` with blanks and line ends allowed between them."""
-    variants = {"会": "[会會]", "话": "[话話]", "结": "[结結]", "户": "[户戶]", "轮": "[轮輪]"}
-    variants |= {"实": "[实實]", "请": "[请請]"}
-    return r"\s*".join(variants.get(letter, letter) for letter in words)
-
-
-BOUNDARY_RULES = {
-    "boundary_zh": rf"{_loose('本会话前情')}(?:\s*{_loose('结束')})?",
-    "boundary_request_zh": rf"{_loose('以下是用户')}\s*(?:{_loose('本轮的')})?\s*{_loose('真实请求')}",
-    "boundary_heading_zh": (
-        r"\[\s*/?\s*(?:相[关關][历歷]史|核心[记記][忆憶]|知[识識][库庫][检檢]索[结結]果|用[户戶][问問][题題]"
-        r"|[当當]前[请請]求|本[轮輪][请請]求|指引|偏好|事[实實]|[续續]接)(?:\s*[结結]束)?"
-        r"(?:\s*[—\-–:][^\]\n]{0,200})?\]"
-    ),
-    "boundary_en": (
-        r"(?i)\[\s*/?\s*(?:end[\s_]+of[\s_]+)?(?:current[\s_]+request|related[\s_]+history"
-        r"|conversation[\s_]+history|core[\s_]+memory|retrieved[\s_]+knowledge|user[\s_]+question)"
-        r"[^\]\n]{0,500}\]?"
-    ),
-    "boundary_end_en": r"(?i)\bend\s+of\s+(?:the\s+)?conversation\s+history\b",
-    "boundary_request_en": r"(?i)\bthe\s+user'?s\s+real\s+request\s+follows\b",
-    "boundary_request_line_en": r"(?im)^[ \t#*>=\-]{0,8}(?P<cut>current request)[ \t#*:=\-]{0,8}$",
-    "boundary_speaker": rf"(?i)[‹❮](?P<keep>\s*(?:{_SPEAKER_ZH}|user|assistant|system)\s*)[›❯]",
-    "boundary_speaker_line": (
-        rf"(?im)^[ \t]{{0,8}}(?P<cut>[<〈《«⟨](?P<keep>\s*(?:{_SPEAKER_ZH}|user|assistant)\s*)[>〉》»⟩])"
-    ),
-}
-
 MARKER_RULES = {
     "role_bracket": (
         rf"(?i)\[\s*/?\s*[#*!_]{{0,4}}\s*(?P<keep>{_ROLE}|{_ROLE_ZH})\s*[#*!_]{{0,4}}\s*(?:\](?:\s*:)?|:)"
@@ -96,7 +67,7 @@ MARKER_RULES = {
     ),
     "role_line": (
         r"(?im)^[ ]{0,3}(?:[>#*_~]+[ ]?){0,4}(?P<cut>[(\[*_]{0,3}[ ]?"
-        rf"(?P<keep>{_ROLE}|user|human|ai|{_ROLE_ZH}|{_SPEAKER_ZH})[ \t]?[)\]*_]{{0,3}}[ \t]{{0,4}}:)"
+        rf"(?P<keep>{_ROLE}|user|human|ai|{_ROLE_ZH}|{SPEAKER_ZH})[ \t]?[)\]*_]{{0,3}}[ \t]{{0,4}}:)"
     ),
     "role_capitals": (
         r"\b(?P<keep>SYSTEM|INSTRUCTIONS?|SYSTEM (?:PROMPT|MESSAGE|OVERRIDE)"
