@@ -21,6 +21,8 @@ class JobKind(models.TextChoices):
     """What a job does; each has one handler in the worker."""
 
     ROLL_SUMMARY = "roll_summary"
+    BUILD_NODES = "build_nodes"
+    CONSOLIDATE_NODES = "consolidate_nodes"
 
 
 class Job(TenantModel):

@@ -32,12 +32,16 @@ from tests.factories import (
 )
 from threads.models import (
     Agent,
+    Artifact,
+    ContextTrace,
     IdempotencyRecord,
     Message,
     Run,
     RunTrace,
+    SummaryNode,
     Thread,
     ThreadSummary,
+    TokenFit,
 )
 
 _numbers = count(1)
@@ -50,11 +54,14 @@ FRESH: Mapping[str, Mapping[str, Any]] = {
     "memory_team": {"name": "another"},
     "memory_tenant": {"slug": "another"},
     "threads_agent": {"name": "another"},
+    "threads_artifact": {"name": "another"},
     "threads_idempotencyrecord": {"idempotency_key": "another"},
     "threads_message": {"position": 77},
     "threads_provider": {"name": "another"},
     "threads_run": {"seq": 77, "external_id": None, "import_key": None},
+    "threads_summarynode": {"start_seq": 77, "end_seq": 78},
     "threads_thread": {"external_key": "another"},
+    "threads_tokenfit": {"model": "another"},
 }
 
 
@@ -107,6 +114,8 @@ def make_world() -> World:
     )
     people = (_make_person(tenant, agent, 1), _make_person(tenant, agent, 2))
     scope = scope_of(tenant)
+    with scoped_transaction(scope):
+        TokenFit.objects.create(tenant=tenant, provider=provider, model=f"{mark}model")
     change_policy(scope=scope, changes={"recent_turns": 3}, now=NOW)
     with scoped_transaction(scope):
         team = Team.objects.create(tenant=tenant, name=f"{mark}team")
@@ -153,6 +162,7 @@ def _fill(person: Person, agent: Agent, mark: str) -> None:
         )
     RunTrace.objects.create(**whose, run=run, messages=[{"content": mark}], items=[{"id": mark}])
     ThreadSummary.objects.create(**whose, thread=thread, rolling_summary=f"{mark}summary 摘要")
+    _fill_context(person, agent, mark)
     job = Job.objects.create(
         **whose,
         thread=thread,
@@ -182,6 +192,34 @@ def _fill(person: Person, agent: Agent, mark: str) -> None:
     )
 
 
+def _fill_context(person: Person, agent: Agent, mark: str) -> None:
+    """Write one row of each table of the context engine."""
+    whose: dict[str, Any] = {"tenant_id": person.row.tenant_id, "end_user": person.row}
+    thread, run = person.thread, person.run
+    Artifact.objects.create(
+        **whose, thread=thread, run=run, name=f"{mark}file", content=f"{mark}text", bytes=1
+    )
+    ContextTrace.objects.create(
+        **whose, agent=agent, thread=thread, messages=[{"content": mark}], items=[{"id": mark}]
+    )
+    SummaryNode.objects.create(
+        **whose,
+        thread=thread,
+        level=0,
+        start_seq=1,
+        end_seq=1,
+        start_at=NOW,
+        end_at=NOW,
+        turn_count=1,
+        message_count=2,
+        summary=f"{mark}node 节点",
+        content={"timeline": [mark]},
+        token_count=1,
+        source_token_count=2,
+        method="model",
+    )
+
+
 def rows_of(model: type[models.Model], *, using: str = "default") -> ScopedQuerySet[Any]:
     """The undecided query of a walled model on one database alias."""
     manager: Any = model.objects  # type: ignore[attr-defined]
@@ -204,7 +242,7 @@ def read_row(cursor: CursorWrapper, table: str, column: str, value: str) -> dict
 
 
 def insert_copy(
-    cursor: CursorWrapper, model: type[models.Model], row: Mapping[str, Any], **changes: Any
+    cursor: CursorWrapper, model: type[models.Model], row: Mapping[str, Any], /, **changes: Any
 ) -> None:
     """Insert a copy of a row in raw SQL, with a fresh id and `changes`."""
     table, key = model._meta.db_table, str(model._meta.pk.column)

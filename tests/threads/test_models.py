@@ -28,6 +28,7 @@ CHECKS: dict[str, dict[str, Any]] = {
     "agent_window_floor": {"context_window": 1023, "max_output_tokens": 10},
     "agent_output_fits_window": {"max_output_tokens": 8192},
     "agent_language_valid": {"language": "fr"},
+    "agent_strategy_valid": {"thread_strategy": "odd"},
     "apikey_scopes_not_empty": {"scopes": []},
     "apikey_prefix_shape": {"prefix": "ABCDEFGH"},
     "job_status_valid": {"status": "odd"},
@@ -41,11 +42,13 @@ CHECKS: dict[str, dict[str, Any]] = {
     "run_seq_from_one": {"seq": 0},
     "run_final_has_finished_at": {"finished_at": None},
     "run_running_has_lease": {"status": "running", "lease_until": None},
+    "summarynode_range_valid": {"start_seq": 9, "end_seq": 8},
     "tenant_status_valid": {"status": "odd"},
     "thread_status_valid": {"status": "deleted"},
 }
 # Of a copied row with a fresh id: the columns that stay the other row's own.
 KEPT: dict[str, tuple[str, ...]] = {
+    "artifact_name_uniq": ("name",),
     "agent_active_name_uniq": ("name",),
     "enduser_user_id_uniq": ("user_id",),
     "idempotency_key_uniq": ("idempotency_key",),
@@ -55,10 +58,12 @@ KEPT: dict[str, tuple[str, ...]] = {
     "run_seq_uniq": ("seq",),
     "run_external_id_uniq": ("external_id",),
     "run_import_key_uniq": ("import_key",),
+    "summarynode_start_uniq": ("start_seq",),
     "team_name_uniq": ("name",),
     "teammember_uniq": ("team_id",),
     "tenantpolicy_one_per_tenant": (),
     "thread_external_key_uniq": ("external_key",),
+    "tokenfit_model_uniq": ("model",),
 }
 MOVES = {
     "queued": {"running", "failed", "cancelled", "rejected"},
@@ -106,7 +111,7 @@ def world(_world: World, django_db_blocker: Any) -> Iterator[World]:
         transaction.set_rollback(True, using="maint")
 
 
-def copy(world: World, model: Any, *, kept: tuple[str, ...] = (), **changes: Any) -> None:
+def copy(world: World, model: Any, /, *, kept: tuple[str, ...] = (), **changes: Any) -> None:
     """Insert a copy of the tenant's first row of a table."""
     table = model._meta.db_table
     with transaction.atomic(using="maint"), connections["maint"].cursor() as cursor:

@@ -22,6 +22,7 @@ class ThreadStrategy(models.TextChoices):
     """How a long thread is kept inside the window."""
 
     ROLLING = "rolling"
+    LOSSLESS = "lossless"
 
 
 class Agent(TenantModel):
@@ -74,5 +75,9 @@ class Agent(TenantModel):
             ),
             models.CheckConstraint(
                 condition=models.Q(language__in=Language.values), name="agent_language_valid"
+            ),
+            models.CheckConstraint(
+                condition=models.Q(thread_strategy__in=ThreadStrategy.values),
+                name="agent_strategy_valid",
             ),
         ]

@@ -7,6 +7,7 @@ from django.utils import timezone
 
 from memory.models.base import TenantModel, Walls, id_field, tenant_unique
 from threads.models.run import Run
+from threads.models.summary_node import SummaryNode
 from threads.models.thread import Thread
 
 
@@ -25,7 +26,8 @@ class Message(TenantModel):
     walls = Walls(user="end_user_id")
     personal = frozenset({"content", "name", "tool_calls", "speaker", "external_id", "pii"})
     kept = frozenset(
-        "id tenant thread run end_user position role tool_call_id token_count created_at".split()
+        "id tenant thread run end_user position role tool_call_id token_count created_at"
+        " summary_node".split()
     )
 
     id = id_field("msg")
@@ -43,6 +45,9 @@ class Message(TenantModel):
     pii = models.JSONField(default=list)
     token_count = models.PositiveIntegerField(default=0)
     created_at = models.DateTimeField(default=timezone.now)
+    summary_node = models.ForeignKey(
+        SummaryNode, on_delete=models.SET_NULL, null=True, related_name="messages"
+    )
 
     class Meta:
         constraints = [
@@ -56,6 +61,7 @@ class Message(TenantModel):
         ]
         indexes = [
             models.Index(fields=["tenant", "thread", "run", "position"], name="message_thread_idx"),
+            models.Index(fields=["tenant", "end_user", "-created_at"], name="message_person_idx"),
             models.Index(
                 fields=["tenant", "external_id"],
                 condition=models.Q(external_id__isnull=False),

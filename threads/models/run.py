@@ -36,11 +36,13 @@ class Run(TenantModel):
     """One question and its answer inside a thread; `seq` is gapless under the thread's row lock."""
 
     walls = Walls(user="end_user_id")
-    personal = frozenset({"input", "output", "metadata", "error_detail", "external_id"})
+    personal = frozenset(
+        {"input", "output", "metadata", "error_detail", "external_id", "tool_steps"}
+    )
     kept = frozenset(
         "id tenant thread agent end_user seq status origin error_code bootstrap model input_tokens"
         " output_tokens cost_usd is_cost_known context created_at finished_at lease_until"
-        " key_id is_time_assumed turn_tokens message_count import_key".split()
+        " key_id is_time_assumed turn_tokens message_count import_key continues".split()
     )
 
     id = id_field("run")
@@ -72,6 +74,16 @@ class Run(TenantModel):
         default=0, help_text="Estimate of input and output as history shows them."
     )
     message_count = models.PositiveIntegerField(default=0)
+    tool_steps = models.JSONField(
+        default=list, help_text="Its tool calls as history shows them, each with its reference id."
+    )
+    continues = models.ForeignKey(
+        "self",
+        on_delete=models.SET_NULL,
+        null=True,
+        related_name="+",
+        help_text="The run whose artefacts this one goes on with.",
+    )
     created_at = models.DateTimeField(default=timezone.now)
     finished_at = models.DateTimeField(null=True)
     lease_until = models.DateTimeField(null=True)
