@@ -1,0 +1,1 @@
+"""What an agent's model may call during a run; identity comes from the scope, never from a call."""
