@@ -42,9 +42,7 @@ def store_artifacts(
         for new in artifacts
     ]
     if rows:
-        Artifact.objects.get_queryset().unscoped(
-            reason="insert; composite keys and row-level security decide"
-        ).bulk_create(rows)
+        Artifact.objects.bulk_create(rows)
 
 
 def read_workspace(*, scope: Scope, run_id: str) -> tuple[WorkspaceFile, ...]:

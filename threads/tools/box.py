@@ -2,14 +2,58 @@
 
 from __future__ import annotations
 
+import hashlib
+import time
 from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import datetime
+from typing import Any, Final
+
+from django.db import DEFAULT_DB_ALIAS, DatabaseError, connection, connections
 
 from governance.policy_rules import Policy
+from governance.secrets import strip_secrets
+from memory.errors import ScopeError
+from memory.ids import new_id
 from memory.language import Language
 from memory.providers.base import ToolCall, ToolSpec
+from memory.rls import scoped_transaction
+from memory.sanitize import sanitize
 from memory.scope import Scope
-from threads.tools.records import NewArtifact, ToolOutcome, WorkspaceFile
+from memory.tokens import estimate
+from threads.tools.arguments import Arguments, mended, read_arguments
+from threads.tools.files import WrittenFiles
+from threads.tools.grep import grep
+from threads.tools.records import (
+    NewArtifact,
+    ToolOutcome,
+    ToolPlace,
+    ToolRefusedError,
+    ToolResult,
+    WorkspaceFile,
+)
+from threads.tools.search import search
+from threads.tools.shortening import shorten
+from threads.tools.specs import Tool, tools_among
+from threads.tools.timeline import timeline
+from threads.tools.view import OnHand, view
+
+MOST_STATEMENT_MS: Final = 5000
+_MOST_SUMMARY: Final = 200
+_MOST_NAMED: Final = 64
+
+
+@dataclass(kw_only=True)
+class _Timing:
+    """Milliseconds spent in each stage of a call, by its name."""
+
+    stages: dict[str, float]
+    last: float
+
+    def end(self, stage: str) -> None:
+        now = time.perf_counter()
+        self.stages[stage] = round((now - self.last) * 1000, 3)
+        self.last = now
 
 
 class ToolBox:
@@ -26,18 +70,142 @@ class ToolBox:
         policy: Policy,
         workspace: Sequence[WorkspaceFile] = (),
     ) -> None:
-        """Take the session's scope, which names person and thread, and the agent's settings."""
-        self._scope = scope
+        """Take the session's scope, which names person and thread, and the agent's settings.
+
+        Raises:
+            ScopeError: The scope names no person or no thread.
+        """
+        if not (scope.user_id and scope.thread_id):
+            raise ScopeError
+        most_tokens = policy.count("long_tool_result_tokens")
+        self.agent_id = agent_id
+        self._place = ToolPlace(scope=scope, role=role, most_tokens=most_tokens)
+        self._language = language
+        self._tools = {tool.name: tool for tool in tools_among(tools)}
+        self._workspace = tuple(workspace)
+        self._files = WrittenFiles()
+        self._results: dict[str, str] = {}
 
     def specs(self) -> tuple[ToolSpec, ...]:
-        """Return the tools as a provider is told of them."""
-        return ()
-
-    def call(self, *, call: ToolCall, now: datetime) -> ToolOutcome:
-        """Run one call. Blocks on the database: one short scoped transaction."""
-        raise NotImplementedError
+        """Return the tools as a provider is told of them, in an order that stays the same."""
+        return tuple(tool.spec() for tool in self._tools.values())
 
     @property
     def written(self) -> tuple[NewArtifact, ...]:
         """What was written, the last version of each name; stored only if the run succeeds."""
-        return ()
+        return self._files.all
+
+    def call(self, *, call: ToolCall, now: datetime) -> ToolOutcome:
+        """Run one call; whatever is wrong with it is an error result, and the run goes on.
+
+        Blocks on the database: one short scoped transaction, each statement at most 5 seconds.
+
+        Raises:
+            django.db.Error: The database is lost.
+        """
+        began = time.perf_counter()
+        timing = _Timing(stages={}, last=began)
+        is_error = False
+        try:
+            result = self._run(call, timing)
+        except ToolRefusedError as error:
+            is_error = True
+            result = ToolResult(text=f"Error: {error.detail}", summary=f"error: {error.detail}")
+        timing.end("work_ms")
+        outcome = self._outcome(call, result, is_error=is_error, now=now, timing=timing)
+        self._results[outcome.reference_id] = outcome.content
+        return outcome
+
+    def _run(self, call: ToolCall, timing: _Timing) -> ToolResult:
+        tool = self._tools.get(call.name)
+        if tool is None:
+            names = ", ".join(self._tools) or "none"
+            asked = mended(call.name)[:_MOST_NAMED]
+            raise ToolRefusedError(f'There is no tool "{asked}"; there are: {names}.')
+        arguments = read_arguments(tool=tool, raw=call.arguments)
+        timing.end("check_ms")
+        if tool.name == "write_artifact":
+            return self._files.write(arguments)
+        return self._read(tool, arguments)
+
+    def _read(self, tool: Tool, arguments: Arguments) -> ToolResult:
+        try:
+            with scoped_transaction(self._place.scope):
+                _limit_statements()
+                return self._found(tool, arguments)
+        except DatabaseError as error:
+            if _is_database_lost():
+                raise
+            raise ToolRefusedError("It took too long or failed; ask for less.") from error
+
+    def _found(self, tool: Tool, arguments: Arguments) -> ToolResult:
+        if tool.name == "view_message":
+            on_hand = OnHand(results=self._results, files=(*self.written, *self._workspace))
+            return view(self._place, arguments, on_hand)
+        tools = {"memory_grep": grep, "memory_search": search}
+        return tools.get(tool.name, timeline)(self._place, arguments)
+
+    def _outcome(
+        self, call: ToolCall, result: ToolResult, *, is_error: bool, now: datetime, timing: _Timing
+    ) -> ToolOutcome:
+        """Make a result ready to be stored and shown."""
+        reference_id = new_id("msg")
+        content = strip_secrets(mended(result.text)).text
+        shown = self._shown(content, reference_id)
+        name = call.name if call.name in self._tools else "unknown tool"
+        summary = _one_line(f"{name}: {result.summary}")
+        timing.end("shape_ms")
+        return ToolOutcome(
+            call=call,
+            reference_id=reference_id,
+            content=content,
+            shown=shown,
+            summary=summary,
+            is_error=is_error,
+            started_at=now,
+            ms=round(sum(timing.stages.values()), 3),
+            facts=self._facts(name, call, result, timing, estimate(shown)),
+        )
+
+    def _shown(self, content: str, reference_id: str) -> str:
+        most = self._place.most_tokens
+        cleaned = sanitize(content).text
+        if estimate(cleaned) <= most:
+            return cleaned
+        return shorten(text=cleaned, reference_id=reference_id, most_tokens=most)
+
+    def _facts(
+        self, name: str, call: ToolCall, result: ToolResult, timing: _Timing, tokens: int
+    ) -> dict[str, Any]:
+        """Return what the trace may know: figures, and a hash in place of what was asked."""
+        asked = call.arguments.encode("utf-8", "surrogatepass")
+        return {
+            "tool": name,
+            "query_sha256": hashlib.sha256(asked).hexdigest(),
+            "stages": dict(timing.stages),
+            "candidates": result.candidates,
+            "kept": result.kept,
+            "dropped": max(result.candidates - result.kept, 0),
+            "top_score": result.top_score,
+            "tokens": tokens,
+        }
+
+
+def _one_line(text: str) -> str:
+    """Return a text cleaned, on one line, in at most 200 characters."""
+    line = " ".join(sanitize(strip_secrets(mended(text)).text).text.split())
+    return line if len(line) <= _MOST_SUMMARY else f"{line[: _MOST_SUMMARY - 1]}…"
+
+
+def _limit_statements() -> None:
+    """Let no statement of this transaction hold a run up for long."""
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT set_config('statement_timeout', %s, true)", [f"{MOST_STATEMENT_MS}ms"]
+        )
+
+
+def _is_database_lost() -> bool:
+    """Say whether the connection has gone, and not only the statement failed."""
+    raw = connections[DEFAULT_DB_ALIAS].connection
+    return raw is None or bool(raw.closed)

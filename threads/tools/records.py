@@ -9,12 +9,22 @@ from typing import Any
 
 from memory.errors import CredenceError
 from memory.providers.base import ToolCall
+from memory.scope import Scope
 
 
 class ToolRefusedError(CredenceError):
     """The tool can not serve this call."""
 
     code = "tool_refused"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolPlace:
+    """Where a tool works: the session's scope, the agent's role, tokens that a result may have."""
+
+    scope: Scope
+    role: str
+    most_tokens: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

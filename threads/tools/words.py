@@ -1,0 +1,62 @@
+"""Words to search by: Latin ones folded, Chinese ones as overlapping pairs, glued text taken apart."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Final
+
+import re2
+
+from memory.providers.sentences import terms_of
+
+MOST_WORDS: Final = 48
+_CJK: Final = r"\x{3040}-\x{30ff}\x{3400}-\x{4dbf}\x{4e00}-\x{9fff}\x{ac00}-\x{d7af}"
+_CJK_RUN = re2.compile(rf"([{_CJK}]+)")
+_RUN = re2.compile(r"[\pL\pN_]+")
+_LEAST_PLURAL: Final = 4
+
+
+def words_of(query: str) -> tuple[str, ...]:
+    """Return the words of a query, each once, at most 48; those that carry meaning if there are any.
+
+    "GPT4测试结果" has the words gpt4, 测试, 试结, 结果. Latin plurals are folded to the singular.
+    """
+    parted = _parted(query)
+    found = terms_of(parted) or tuple(_RUN.findall(parted))
+    words = dict.fromkeys(_singular(word) for word in found)
+    return tuple(words)[:MOST_WORDS]
+
+
+@dataclass(frozen=True)
+class SearchedText:
+    """A text whose words are counted; `text` as stored."""
+
+    text: str
+
+    def count(self, word: str) -> int:
+        """Return how often it has a word of `words_of`."""
+        if _CJK_RUN.search(word):
+            return self._folded.count(word)
+        return self._latin[word]
+
+    @cached_property
+    def _folded(self) -> str:
+        return self.text.casefold()
+
+    @cached_property
+    def _latin(self) -> Counter[str]:
+        runs = _RUN.findall(_CJK_RUN.sub(" ", self._folded))
+        return Counter(_singular(run) for run in runs)
+
+
+def _parted(text: str) -> str:
+    """Return the folded text with blanks between Chinese and everything else."""
+    parted: str = _CJK_RUN.sub(r" \1 ", text.casefold())
+    return parted
+
+
+def _singular(word: str) -> str:
+    is_plural = word.isascii() and word.endswith("s") and not word.endswith("ss")
+    return word[:-1] if is_plural and len(word) >= _LEAST_PLURAL else word
