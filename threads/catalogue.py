@@ -151,7 +151,8 @@ def runs_of(*, principal: Principal, thread_id: str) -> ScopedQuerySet[Run]:
     """
     thread = read_thread(principal=principal, thread_id=thread_id)
     scope = access.tenant_scope(principal)
-    return Run.objects.in_scope(scope).filter(thread_id=thread.pk).select_related("end_user")
+    rows = Run.objects.in_scope(scope).filter(thread_id=thread.pk).select_related("end_user")
+    return runs.with_artifacts(rows, scope=scope)
 
 
 def messages_of(*, principal: Principal, thread_id: str) -> ScopedQuerySet[Message]:

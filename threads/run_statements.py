@@ -27,11 +27,11 @@ _STORE_RUN: Final = """
         INSERT INTO threads_run (id, tenant_id, thread_id, agent_id, end_user_id, seq, status, origin,
             input, output, error_detail, bootstrap, model, input_tokens, output_tokens, cost_usd,
             is_cost_known, context, metadata, key_id, is_time_assumed, turn_tokens, message_count,
-            created_at, lease_until)
+            tool_steps, continues_id, created_at, lease_until)
         SELECT %(run)s, %(tenant)s, %(thread)s, %(agent)s, %(end_user)s, seq, 'running', 'run',
             %(input)s, '', '', %(bootstrap)s, '', 0, 0, 0,
             true, %(context)s::jsonb, %(metadata)s::jsonb, %(key)s, false, %(turn_tokens)s, 1,
-            %(now)s, transaction_timestamp() + make_interval(secs => %(lease_seconds)s)
+            '[]', %(continues)s, %(now)s, transaction_timestamp() + make_interval(secs => %(lease_seconds)s)
         FROM taken
     ), said AS (
         INSERT INTO threads_message (id, tenant_id, thread_id, run_id, end_user_id, position, role,

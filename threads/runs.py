@@ -10,23 +10,27 @@ from decimal import Decimal
 from typing import Any
 
 from django.db import connection
+from django.db.models import Prefetch
 
 from governance.secrets import strip_secrets
 from memory.conf import run_lease_seconds
 from memory.errors import ConflictError, NotFoundError
 from memory.ids import new_id
 from memory.models import EndUser
+from memory.querysets import ScopedQuerySet
 from memory.rls import scoped_transaction
 from memory.scope import Scope
 from memory.tokens import estimate
 from threads.history import turn_tokens
-from threads.models import Agent, Run, RunOrigin, RunStatus, Thread
+from threads.models import Agent, Artifact, Run, RunOrigin, RunStatus, Thread
 from threads.run_statements import ACCEPT, ACCEPT_FIRST, SUCCEED
 from threads.titles import title_of
 
 _UNFINISHED = (RunStatus.QUEUED, RunStatus.RUNNING)
 # Costs are kept to a hundred-millionth of a dollar, as the column is.
 _CENT_MILLIONTH = Decimal("0.00000001")
+# A plain string: the type checker takes a literal one for another declaration of the attribute.
+_SHOWN: str = "shown_artifacts"
 
 
 class RunFinishedError(ConflictError):
@@ -37,10 +41,14 @@ class RunFinishedError(ConflictError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Question:
-    """What came in for one run, already free of secrets."""
+    """What came in for one run, already free of secrets.
+
+    `continues_run_id` names the run whose artefacts it goes on with, checked by the caller.
+    """
 
     text: str
     metadata: Mapping[str, Any] = field(default_factory=dict)
+    continues_run_id: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,6 +120,7 @@ def accept(
         bootstrap=is_bootstrap,
         context=dict(context),
         key_id=scope.principal_id,
+        continues_id=question.continues_run_id,
         turn_tokens=turn_tokens(input_text=question.text, output_text=""),
         message_count=1,
         created_at=now,
@@ -140,6 +149,7 @@ def _acceptance(run: Run, trace: PromptTrace, now: datetime) -> dict[str, Any]:
         "context": json.dumps(run.context),
         "metadata": json.dumps(run.metadata),
         "key": run.key_id,
+        "continues": run.continues_id,
         "turn_tokens": run.turn_tokens,
         "lease_seconds": run_lease_seconds(),
         "message": new_id("msg"),
@@ -212,13 +222,20 @@ def _success(run: Run, answered: Answered, now: datetime) -> dict[str, Any]:
     }
 
 
+def with_artifacts(rows: ScopedQuerySet[Run], *, scope: Scope) -> ScopedQuerySet[Run]:
+    """Have each run bring the list of its files, without what is in them. Cost: one more query."""
+    files = Artifact.objects.in_scope(scope).only("id", "run_id", "name", "bytes").order_by("id")
+    return rows.prefetch_related(Prefetch("artifacts", files, to_attr=_SHOWN))
+
+
 def read_run(*, scope: Scope, run_id: str) -> Run:
-    """Return a run with its end user. Cost: one query.
+    """Return a run with its end user and the list of its files. Cost: two queries.
 
     Raises:
         NotFoundError: There is none in scope.
     """
-    run = Run.objects.in_scope(scope).select_related("end_user").filter(pk=run_id).first()
+    rows = Run.objects.in_scope(scope).select_related("end_user").filter(pk=run_id)
+    run = with_artifacts(rows, scope=scope).first()
     if run is None:
         raise NotFoundError
     return run

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
 from django.db import models
 from django.utils import timezone
 
@@ -87,6 +90,9 @@ class Run(TenantModel):
     created_at = models.DateTimeField(default=timezone.now)
     finished_at = models.DateTimeField(null=True)
     lease_until = models.DateTimeField(null=True)
+
+    # Filled by threads.runs.with_artifacts, or by who ends the run; without it there are none.
+    shown_artifacts: Sequence[Any]
 
     class Meta:
         constraints = [

@@ -126,7 +126,7 @@ class RunAnswer(Answer):
     context = Account(  # type: ignore[assignment]
         help_text="How the token budget was spent: figures are tokens."
     )
-    artifacts = ArtifactAnswer(many=True, default=())
+    artifacts = ArtifactAnswer(many=True, source="shown_artifacts", default=())
 
 
 class StepAnswer(Answer):
