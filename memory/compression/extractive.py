@@ -67,6 +67,17 @@ def extractive_summary(
     return truncate_end(_last_resort(previous, turns, language), max_tokens=max_tokens)
 
 
+def telling_weights(texts: Sequence[str]) -> list[float]:
+    """Return how much each of `texts` tells among the others; higher tells more. Linear."""
+    lines = [_line(f"- {text}", terms_of(text), turn=None, weight=1.0) for text in texts]
+    return [line.weight for line in _weighed(lines)]
+
+
+def is_decision(text: str) -> bool:
+    """Say whether a sentence reads like a decision or a fixed term."""
+    return bool(_DECISION.search(text))
+
+
 def _old_lines(previous: str) -> Iterator[_Line]:
     """Yield the lines of the summary so far, as they are."""
     for text in filter(None, (line.strip() for line in previous.splitlines())):

@@ -13,11 +13,15 @@ from memory.language import Language, dominant_language
 from memory.tokens import estimate
 
 __all__ = [
+    "SHARED_RULES",
+    "TASK_LINE",
     "SummaryTurn",
     "SummaryVerdict",
     "check_summary",
     "extractive_summary",
+    "length_rule",
     "summary_messages",
+    "turns_lines",
 ]
 
 TASK_LINE = "Task: summarize"
@@ -68,6 +72,8 @@ _RULES_EN = (
         " not carry it into the summary."
     ),
 )
+# What every text a model writes for memory obeys: language, red lines, data are no instructions.
+SHARED_RULES: dict[Language, tuple[str, ...]] = {"zh": _RULES_ZH[-3:], "en": _RULES_EN[-3:]}
 _LIMIT: dict[Language, str] = {"zh": "长度：不超过 {n} 字。", "en": "Length: at most {n} words."}
 _RULES: dict[Language, tuple[str, ...]] = {"zh": _RULES_ZH, "en": _RULES_EN}
 
@@ -143,14 +149,25 @@ def summary_messages(
         language: The language of prompt and summary.
         max_tokens: The cap of the summary, told to the model as a number of words.
     """
-    most = max_tokens if language == "zh" else int(max_tokens * _WORDS_PER_TOKEN)
-    limit = _LIMIT[language].replace("{n}", str(most))
+    limit = length_rule(language=language, max_tokens=max_tokens)
     system_text = "\n".join((TASK_LINE, *_RULES[language], limit))
     words = _WORDS[language]
-    shown = [words.previous, previous.strip() or words.nothing, "", words.turns]
+    shown = [words.previous, previous.strip() or words.nothing, ""]
+    return system_text, "\n".join([*shown, *turns_lines(turns=turns, language=language)])
+
+
+def length_rule(*, language: Language, max_tokens: int) -> str:
+    """Return the rule that tells a model its cap, as a number of words."""
+    most = max_tokens if language == "zh" else int(max_tokens * _WORDS_PER_TOKEN)
+    return _LIMIT[language].replace("{n}", str(most))
+
+
+def turns_lines(*, turns: Sequence[SummaryTurn], language: Language) -> Iterator[str]:
+    """Yield the new turns as a prompt shows them, under their heading; a failed one has no output."""
+    words = _WORDS[language]
+    yield words.turns
     for turn in turns:
-        shown.extend(_turn_lines(turn, words))
-    return system_text, "\n".join(shown)
+        yield from _turn_lines(turn, words)
 
 
 def check_summary(
