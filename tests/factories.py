@@ -22,7 +22,7 @@ from governance.tenants import create_staff, create_tenant, ensure_end_user
 from memory.models import EndUser, Tenant
 from memory.rls import scoped_transaction
 from memory.scope import Scope
-from threads.models import Agent, Provider, Run, Thread
+from threads.models import Agent, Artifact, Provider, Run, Thread
 
 NOW = datetime(2026, 11, 2, 9, 0, tzinfo=UTC)
 _numbers = count(1)
@@ -146,5 +146,21 @@ def make_run(thread: Thread, **values: Any) -> Run:
             agent_id=thread.agent_id,
             end_user_id=thread.end_user_id,
             seq=seq,
+            **values,
+        )
+
+
+def make_artifact(run: Run, **values: Any) -> Artifact:
+    """A file of a run."""
+    content = str(values.pop("content", "# 试卷"))
+    values = {"name": f"file-{next(_numbers)}.md", "bytes": len(content.encode())} | values
+    with scoped_transaction(_of(run.tenant_id)):
+        return Artifact.objects.create(
+            tenant_id=run.tenant_id,
+            run=run,
+            thread_id=run.thread_id,
+            end_user_id=run.end_user_id,
+            content=content,
+            created_at=NOW,
             **values,
         )

@@ -23,6 +23,8 @@ KNOWN_TOOLS: Final = (
     "kb_search",
     "write_artifact",
 )
+# Both need what a later version brings: a knowledge base, and items that a model may write.
+UNAVAILABLE_TOOLS: Final = frozenset({"kb_search", "memory_upsert"})
 STRATEGIES: Final = ("rolling", "lossless")
 MAX_DEFAULT_OUTPUT_TOKENS: Final = 1024
 LEAST_CONTEXT_WINDOW: Final = 1024
@@ -92,7 +94,7 @@ def create_agent(*, scope: Scope, values: AgentValues, now: datetime) -> Agent:
         NameTakenError: An active agent of the tenant has the name.
         UnknownProviderError: A provider is not in scope.
         FallbackNotAllowedError: Memory work would go to a vendor it may not go to.
-        UnavailableError: A strategy or tool that this version does not have.
+        UnavailableError: A tool that this version does not have.
         InvalidPolicyError: An override is unknown or out of bounds.
         InvalidInputError: The window is below 1,024 tokens, or the answer would not fit it.
     """
@@ -184,11 +186,19 @@ def _apply(scope: Scope, agent: Agent, values: AgentValues, now: datetime) -> No
 
 def _check_parts(values: AgentValues) -> None:
     """Refuse what is described for later versions, rather than take it and do nothing."""
-    if values.get("thread_strategy", ThreadStrategy.ROLLING) != ThreadStrategy.ROLLING:
-        detail = "This version has the thread strategy rolling only."
-        raise UnavailableError(detail, field="thread_strategy")
-    if values.get("tools"):
-        raise UnavailableError("This version has no tools for agents yet.", field="tools")
+    strategy = values.get("thread_strategy", ThreadStrategy.ROLLING)
+    if strategy not in STRATEGIES:
+        detail = f"A thread strategy is one of: {', '.join(STRATEGIES)}."
+        raise InvalidInputError(detail, field="thread_strategy")
+    tools = values.get("tools", [])
+    missing = sorted(UNAVAILABLE_TOOLS.intersection(tools))
+    if missing:
+        detail = f"This version does not have the tool {missing[0]} yet."
+        raise UnavailableError(detail, field="tools")
+    if not set(tools) <= set(KNOWN_TOOLS):
+        raise InvalidInputError(f"Tools are of: {', '.join(KNOWN_TOOLS)}.", field="tools")
+    if len(set(tools)) != len(tools):
+        raise InvalidInputError("Name each tool once.", field="tools")
 
 
 def _check_name(scope: Scope, agent: Agent) -> None:

@@ -17,7 +17,16 @@ from memory.querysets import ScopedQuerySet
 from memory.rls import scoped_transaction
 from memory.scope import Scope
 from threads import runs, turns
-from threads.models import Agent, Message, Run, RunTrace, Thread, ThreadStatus, ThreadSummary
+from threads.models import (
+    Agent,
+    Artifact,
+    Message,
+    Run,
+    RunTrace,
+    Thread,
+    ThreadStatus,
+    ThreadSummary,
+)
 from threads.turns import RecordedTurn
 
 
@@ -206,6 +215,21 @@ def read_run(*, principal: Principal, run_id: str) -> Run:
         run = runs.read_run(scope=scope, run_id=run_id)
         run.thread = _thread(principal, scope, run.thread_id)
     return run
+
+
+def read_artifact(*, principal: Principal, run_id: str, artifact_id: str) -> Artifact:
+    """Return a file that a run wrote. Cost: two queries.
+
+    Raises:
+        NotFoundError: The run has no such file, or as `read_run`.
+    """
+    scope = access.tenant_scope(principal)
+    with scoped_transaction(scope):
+        artifact = Artifact.objects.in_scope(scope).filter(pk=artifact_id, run_id=run_id).first()
+        if artifact is None:
+            raise NotFoundError
+        _thread(principal, scope, artifact.thread_id)
+    return artifact
 
 
 def record_turn(

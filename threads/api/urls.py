@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from django.urls import URLPattern, path
 
-from threads.api.views import agents, keys, registers, runs, service, threads
+from threads.api.views import agents, artifacts, keys, registers, runs, service, threads
 
 urlpatterns: list[URLPattern] = [
     path("openapi.json", service.OpenApiView.as_view(), name="openapi"),
@@ -30,6 +30,7 @@ urlpatterns: list[URLPattern] = [
     path("runs/<str:run_id>/trace", runs.RunTraceView.as_view()),
     path("runs/<str:run_id>/context", runs.RunContextView.as_view()),
     path("runs/<str:run_id>/cancel", runs.CancelView.as_view()),
+    path("runs/<str:run_id>/artifacts/<str:artifact_id>", artifacts.ArtifactView.as_view()),
     path("threads/<str:thread_id>", threads.ThreadView.as_view()),
     path("threads/<str:thread_id>/archive", threads.ArchiveView.as_view()),
     path("threads/<str:thread_id>/unarchive", threads.UnarchiveView.as_view()),

@@ -25,10 +25,11 @@ from tests.factories import (
     make_thread,
     scope_of,
 )
-from threads.models import Agent, Message, Provider, Run, RunTrace, Thread, ThreadSummary
+from threads.models import Agent, Artifact, Message, Provider, Run, RunTrace, Thread, ThreadSummary
 
 ROOMS: tuple[type[models.Model], ...] = (
     Tenant, EndUser, ApiKey, AuditEntry, Job, MemoryOp, Provider, Agent, Thread, Run, Message,
+    Artifact,
 )  # fmt: skip
 
 
@@ -44,6 +45,7 @@ class World:
     thread: Thread
     run: Run
     message: Message
+    artifact: Artifact
     job: Job
     op: MemoryOp
     key: MadeKey
@@ -94,6 +96,9 @@ def _hanging_rows(
         RunTrace.objects.create(
             tenant=tenant, run=run, end_user_id=run.end_user_id, items=[{"content": word}]
         )
+        artifact = Artifact.objects.create(
+            **place, run=run, name=f"{word}.md", content=f"{word} file", bytes=1
+        )
         job = make_dead_job(tenant, word, thread_id=run.thread_id)
         op = MemoryOp.objects.create(
             **place, kind="roll_summary", model=f"{word}-model", outcome=f"{word}-outcome",
@@ -107,7 +112,7 @@ def _hanging_rows(
             rolling_summary=f"{word} summary",
             summary_upto_seq=7,
         )
-    return {"message": message, "job": job, "op": op}
+    return {"message": message, "artifact": artifact, "job": job, "op": op}
 
 
 def make_dead_job(tenant: Tenant, word: str, **values: Any) -> Job:

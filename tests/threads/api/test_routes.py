@@ -11,7 +11,7 @@ from django.http import HttpResponse
 from django.urls import URLPattern, URLResolver, get_resolver
 
 from memory.ids import new_id
-from tests.factories import make_key
+from tests.factories import make_artifact, make_key
 from tests.threads.api.client import Api, Place
 from threads.api.views.base import ApiView
 
@@ -25,6 +25,7 @@ ROUTES = (
     ("GET", "/v1/runs/{run_id}/trace", "read"),
     ("GET", "/v1/runs/{run_id}/context", "read"),
     ("POST", "/v1/runs/{run_id}/cancel", "run"),
+    ("GET", "/v1/runs/{run_id}/artifacts/{artifact_id}", "read"),
     ("GET", "/v1/threads/{thread_id}", "read"),
     ("PATCH", "/v1/threads/{thread_id}", "write"),
     ("POST", "/v1/threads/{thread_id}/archive", "write"),
@@ -72,6 +73,7 @@ WITH_ID = tuple(route for route in ROUTES if "{" in route[1])
 PREFIXES = {
     "agent_id": "ag",
     "run_id": "run",
+    "artifact_id": "art",
     "thread_id": "th",
     "message_id": "msg",
     "provider_id": "prov",
@@ -97,6 +99,7 @@ def ids_of(place: Place) -> dict[str, str]:
     return {
         "agent_id": place.agent.pk,
         "run_id": place.run.pk,
+        "artifact_id": make_artifact(place.run).pk,
         "thread_id": place.thread.pk,
         "message_id": place.message_id,
         "provider_id": place.provider.pk,

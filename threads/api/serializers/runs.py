@@ -98,7 +98,18 @@ class ArtifactAnswer(Answer):
 
     id = serializers.CharField()
     name = serializers.CharField()
-    bytes = serializers.IntegerField()
+    bytes = serializers.IntegerField(help_text="Of its UTF-8.")
+
+
+class ArtifactContentAnswer(Answer):
+    """A file that a run made, with its text."""
+
+    id = serializers.CharField()
+    run_id = serializers.CharField()
+    name = serializers.CharField()
+    bytes = serializers.IntegerField(help_text="Of its UTF-8.")
+    content = serializers.CharField()
+    created_at = UtcTime()
 
 
 class RunAnswer(Answer):

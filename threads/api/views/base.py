@@ -34,6 +34,7 @@ M = TypeVar("M", bound=Model)
 PAGING: Final = frozenset({"limit", "cursor"})
 _PREFIXES: Final = {
     "agent_id": "ag",
+    "artifact_id": "art",
     "job_id": "job",
     "key_id": "key",
     "message_id": "msg",
