@@ -113,7 +113,9 @@ def _is_code(text: str, start: int, end: int) -> bool:
     before = text[start - 1 : start]
     is_glued = before.isascii() and (before.isalnum() or before == "_")
     marker = text[start:end]
-    return is_glued and (marker[0] == "<" or marker == marker.lower()) and marker[1] != "/"
+    if not is_glued or not marker.isascii():
+        return False
+    return (marker[0] == "<" or marker == marker.lower()) and marker[1] != "/"
 
 
 def _apply(text: str, edits: list[_Edit]) -> str:

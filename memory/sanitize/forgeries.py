@@ -48,10 +48,10 @@ BOUNDARY_RULES = {
         rf"(?i)\[\s*(?:end[\s_]+of[\s_]+(?:{_COMMON}|{_SECTION_ZH})\s*\]|(?:{_COMMON})\s*[—–][^\]\n]{{0,500}}\]?)"
     ),
     "boundary_opening_en": (
-        r"(?i)\bwhat\s+follows\s+is\s+a\s+record\s+of\s+the\s+past\s*,?\s*only\s+for\s+recall"
+        r"(?i)what\s+follows\s+is\s+a\s+record\s+of\s+the\s+past\s*,?\s*only\s+for\s+recall"
     ),
-    "boundary_end_en": r"(?i)\bend\s+of\s+(?:the\s+)?conversation\s+history\b",
-    "boundary_request_en": r"(?i)\bthe\s+user'?s\s+real\s+request\s+follows\b",
+    "boundary_end_en": r"(?i)end\s+of\s+(?:the\s+)?conversation\s+history",
+    "boundary_request_en": r"(?i)the\s+user'?s\s+real\s+request\s+follows",
     "boundary_request_line_en": r"(?im)^[ \t#*>=\-]{0,8}(?P<cut>current request)[ \t#*:=\-]{0,8}$",
     "boundary_message": (
         rf"(?i)\[\s*(?:[历歷]\s*史|history)\s*{_DOT}\s*(?:{_SPOKEN})[^\]\n]{{0,60}}\]?"
@@ -59,8 +59,8 @@ BOUNDARY_RULES = {
         r"|\[\s*/\s*(?:[历歷]\s*史|history)\s*\]"
     ),
     "boundary_frame": (
-        rf"(?i)\bpassive\s+synchroni[sz]ation\s+guidelines\b|{_loose('被动同步指引')}"
-        rf"|{_loose('已了解以上前情')}\s*骨\s*架|\bi\s+have\s+read\s+the\s+outline\s+above\s*;"
+        rf"(?i)passive\s+synchroni[sz]ation\s+guidelines|{_loose('被动同步指引')}"
+        rf"|{_loose('已了解以上前情')}\s*骨\s*架|i\s+have\s+read\s+the\s+outline\s+above\s*;"
     ),
     "boundary_part": (
         rf"(?im)^[ \t]{{0,8}}(?P<cut>\(\s*(?:{_loose('此前对话摘要')}|{_loose('最近对话')}"

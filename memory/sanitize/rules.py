@@ -55,6 +55,8 @@ _WHAT_ZH = (
     r"|限\s*制|[约約]\s*束|prompts?)"
 )
 
+# What stands between the brackets of a link: escapes and a pair of brackets may be in it.
+_ALT = r"(?:\\.|\[[^\]\n]*\]|[^\[\]\\]){1,200}"
 
 MARKER_RULES = {
     "role_bracket": (
@@ -117,7 +119,18 @@ ORDER_RULES = {
         r"(?i)[你您]\s*[现現]在\s*就?是\s*(?:一?[个個名位])?\s*(?:dan\b|root|(?:系[统統])?管理[员員]"
         r"|[没沒]有(?:任何)?限制|不受(?:任何)?(?:限制|[约約]束))"
     ),
-    "image_beacon": r"(?i)!\[[^\]\n]{0,200}\]\(\s*<?(?:https?:)?//[^\s)?{&]*[?{&][^)\n]*\)",
+    # What a renderer would load, or a reader click, with remembered words in its address. The alt
+    # text stays, so that a badge in a README costs no words.
+    "image_beacon": (
+        rf"(?i)!\[(?P<keep>{_ALT})?\]\(\s*<?(?:https?:)?//[^\s)?{{&]*(?:[?{{&]|%7b)[^)\n]*\)"
+    ),
+    "image_tag": (
+        r"(?i)<img\b[^>\n]{0,200}?\bsrc\s*=\s*[\"']?(?:https?:)?//[^\s\"'>?{&]*(?:[?{&]|%7b)[^>\n]*>"
+    ),
+    "link_beacon": (
+        rf"(?im)\[(?P<keep>{_ALT})?\]\(\s*<?(?:https?:)?//[^\s){{]*(?:\{{|%7b)[^)\n]*\)"
+        r"|^[ ]{0,3}\[[^\]\n]{1,100}\]:\s*<?(?:https?:)?//[^\s{]*(?:\{|%7b)[^\n]*"
+    ),
 }
 
 BOOK = PatternBook({**BOUNDARY_RULES, **MARKER_RULES, **ORDER_RULES})
