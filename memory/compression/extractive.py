@@ -73,11 +73,6 @@ def telling_weights(texts: Sequence[str]) -> list[float]:
     return [line.weight for line in _weighed(lines)]
 
 
-def is_decision(text: str) -> bool:
-    """Say whether a sentence reads like a decision or a fixed term."""
-    return bool(_DECISION.search(text))
-
-
 def _old_lines(previous: str) -> Iterator[_Line]:
     """Yield the lines of the summary so far, as they are."""
     for text in filter(None, (line.strip() for line in previous.splitlines())):

@@ -7,7 +7,7 @@ is always within a cap, and `fitted` gives the content that the rendering shows.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import cached_property
 from typing import Any, ClassVar, Final, Literal, get_args
@@ -41,6 +41,10 @@ _TIERS: Final[dict[SectionName, int]] = {
     "timeline": 2,
     "files": 2,
 }
+# Decisions stay before details up to half of the cap; beyond it they go first, or a long past
+# would be nothing else.
+_MOST_DECISIONS: Final = 2
+_LAST_TIER: Final = 3
 
 
 class EmptyNodeSourceError(CredenceError):
@@ -162,12 +166,13 @@ class _Line:
     place: int
     text: str
     weight: float
+    tier: int
     _order: ClassVar[dict[SectionName, int]] = {name: at for at, name in enumerate(SECTION_NAMES)}
 
     @property
     def rank(self) -> tuple[float, ...]:
         """Return its place in the order of keeping: what must stay first."""
-        return (_TIERS[self.section], -self.weight, self._order[self.section], self.place)
+        return (self.tier, -self.weight, self._order[self.section], self.place)
 
 
 def render(content: NodeContent, *, language: Language, max_tokens: int) -> str:
@@ -192,13 +197,13 @@ def rendered_whole(content: NodeContent, *, language: Language) -> str:
 def fitted(content: NodeContent, *, language: Language, max_tokens: int) -> NodeContent:
     """Return the part of `content` that its rendering within `max_tokens` shows; deterministic.
 
-    Details of the timeline, pitfalls and files go before decisions, and an open item only when
-    nothing but open items is left; within a list the least telling line goes first. Never empty
+    Details of the timeline, pitfalls and files go before decisions, as far as these take half the
+    cap, and an open item only when nothing but open items is left; else the least telling first. Never empty
     unless `content` is: a single line too long is cut. Cost: one estimate a line.
     """
     if estimate(rendered_whole(content, language=language)) <= max_tokens:
         return content
-    ranked = sorted(_lines(content), key=lambda line: line.rank)
+    ranked = _ranked(content, max_tokens)
     chosen = _choose(ranked, language, max_tokens)
     while chosen:
         kept = _only(content, chosen)
@@ -208,6 +213,17 @@ def fitted(content: NodeContent, *, language: Language, max_tokens: int) -> Node
     return _cut(ranked[0], language, max_tokens)
 
 
+def _ranked(content: NodeContent, max_tokens: int) -> list[_Line]:
+    """Return the lines of a node in the order of keeping."""
+    room = max_tokens // _MOST_DECISIONS
+    ranked: list[_Line] = []
+    for line in sorted(_lines(content), key=lambda line: line.rank):
+        cost = estimate(line.text) if line.section == "decisions" else 0
+        ranked.append(line if cost <= room else replace(line, tier=_LAST_TIER))
+        room -= min(cost, room)
+    return sorted(ranked, key=lambda line: line.rank)
+
+
 def _lines(content: NodeContent) -> Iterator[_Line]:
     """Yield the lines of a node with their weights."""
     placed = [
@@ -215,7 +231,7 @@ def _lines(content: NodeContent) -> Iterator[_Line]:
     ]
     weights = telling_weights([line for _, _, line in placed])
     for (name, place, line), weight in zip(placed, weights, strict=True):
-        yield _Line(section=name, place=place, text=line, weight=weight)
+        yield _Line(section=name, place=place, text=line, weight=weight, tier=_TIERS[name])
 
 
 def _choose(ranked: Sequence[_Line], language: Language, max_tokens: int) -> list[_Line]:

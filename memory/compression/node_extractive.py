@@ -7,7 +7,7 @@ from typing import Final
 
 import re2
 
-from memory.compression.extractive import extractive_summary, is_decision
+from memory.compression.extractive import extractive_summary
 from memory.compression.node_content import (
     NodeChild,
     NodeContent,
@@ -31,10 +31,18 @@ _HEADINGS_TOKENS: Final = 12
 _MOST_BESIDE: Final = 4
 _SPEAKER = re2.compile(r"^(?:(用户|助手)：|(User|Assistant): )")
 _OPEN_LABEL = re2.compile(r"(?i)^(?:待办|open|to[- ]?do)\s*[:：]\s*")
+# Narrower than what weighs a sentence: a line in these lists stays when details go, level by level,
+# and small talk is full of "always", "喜欢" and "还没有".
+_DECISION = re2.compile(
+    r"(?i)决定|确定用|确认|改成|改为|约定|说好|截止|采用|选用|定为|定在|定于|上线|必须"
+    r"|\b(?:decided|(?:we|was|were|have|has) agreed|agreed (?:to|on|that)|will use"
+    r"|chose to|settled on|going with|switch(?:ed)? to|deadline|confirmed|shipped|is due|due (?:by|on)"
+    r"|must (?:not|be|use|keep))\b"
+)
 _OPEN = re2.compile(
-    r"(?i)待办|未完成|尚未|还没"
+    r"(?i)待办|未完成|尚未|还没(?:有)?(?:做完|完成|办|写|交|发|改|补|回复|解决|搞定|处理|确认|定下)"
     r"|(?:^|[\s(])(?:open|to[- ]do)\s*[:：]|\b(?:still open|open (?:item|question|issue|point)s?)\b"
-    r"|\b(?:todo|pending|outstanding)\b"
+    r"|\b(?:todo|pending|(?:is|are|still) outstanding)\b"
 )
 _FILE = re2.compile(
     r"(?i)[\pL\pN_][\pL\pN_./\\-]*\.(?:pyi?|jsx?|tsx?|json|ya?ml|toml|ini|cfg|md|rst|txt|csv|tsv"
@@ -79,7 +87,7 @@ def _of_turns(turns: Sequence[SummaryTurn], language: Language, limit: int) -> N
         bare = _SPEAKER.sub("", said)
         if _OPEN.search(bare):
             lists["open_items"].append(f"{date} {_OPEN_LABEL.sub('', bare)}".strip())
-        elif is_decision(bare):
+        elif _DECISION.search(bare):
             lists["decisions"].append(f"{date} {bare}".strip())
         else:
             timeline.append(TimelineEntry(date=date, text=_attributed(said)))

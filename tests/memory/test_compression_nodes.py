@@ -168,6 +168,18 @@ def test_fitted_keeps_what_tells_most_and_the_order() -> None:
     assert kept == fitted(kept, language="zh", max_tokens=60)
 
 
+def test_fitted_node_full_of_decisions_still_tells_what_happened() -> None:
+    content = NodeContent(
+        timeline=tuple(TimelineEntry(date="2026-06-12", text=f"第{n}次开会") for n in range(9)),
+        decisions=tuple(f"2026-06-12 决定把第{n}份合同交给法务审核" for n in range(40)),
+        open_items=("取发票",),
+    )
+    kept = fitted(content, language="zh", max_tokens=200)
+    assert len(kept.decisions) >= 3
+    assert kept.timeline
+    assert kept.open_items == ("取发票",)
+
+
 texts = st.one_of(
     st.sampled_from([*NODE.texts, "The pool is 40 now", "shipped on Friday, see a/b.py"]),
     st.text(max_size=80).map(lambda text: " ".join(text.split())).filter(bool),
@@ -581,6 +593,22 @@ def test_extractive_node_in_english_fills_each_list() -> None:
     assert any("pool to 40" in line for line in node.decisions)
     assert node.files == ("config/pool.yaml",)
     assert node.timeline[0].date == "2026-06-13"
+
+
+@pytest.mark.parametrize(
+    ("language", "said"),
+    [
+        ("zh", "我很喜欢读小说，不过最近还没有看完那一本。"),
+        ("en", "I'll never forget it, and I always enjoy an open fire."),
+    ],
+)
+def test_extractive_node_of_small_talk_has_no_decision_and_nothing_open(
+    language: Language, said: str
+) -> None:
+    source = NodeSource(turns=(turn(1, said * 3), turn(2, said)))
+    node = extractive_node(source=source, language=language, max_tokens=300)
+    assert node.timeline
+    assert (node.decisions, node.open_items) == ((), ())
 
 
 def test_extractive_node_of_nodes_merges_by_date_and_keeps_every_open_item() -> None:
