@@ -1,4 +1,4 @@
-"""What a prompt and the worker see of a thread's summary forest: its parentless nodes, oldest first."""
+"""What a prompt and the worker see of a thread's forest: its roots, and the turns between it and now."""
 
 from __future__ import annotations
 
@@ -6,8 +6,20 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
+from governance.policy_rules import Policy
 from memory.scope import Scope
-from threads.models import SummaryNode
+from threads.forest_planning import (
+    MOST_CHUNK_TURNS,
+    ForestShape,
+    RootSize,
+    chunk_length,
+    forest_shape,
+    next_merge,
+)
+from threads.history import SHOWN
+from threads.models import Agent, Run, RunStatus, SummaryNode
+
+UNFINISHED: Final = (RunStatus.QUEUED, RunStatus.RUNNING)
 
 _COLUMNS: Final = (
     "id",
@@ -113,4 +125,88 @@ def read_forest(*, scope: Scope, thread_id: str) -> ForestView:
                 token_count,
             ) in rows.order_by("start_seq").values_list(*_COLUMNS)
         )
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MiddleTurn:
+    """A finished turn that no node covers, without its texts; tokens as history shows it."""
+
+    run_id: str
+    seq: int
+    tokens: int
+    created_at: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Middle:
+    """Turns that may become nodes, oldest first: outside head and tail, before any unfinished run.
+
+    Attributes:
+        upto_seq: Where the forest ends; the oldest turn is the first finished one after it (and
+            after the head, where there is no forest yet).
+    """
+
+    upto_seq: int
+    turns: tuple[MiddleTurn, ...]
+
+
+def read_middle(*, scope: Scope, thread_id: str, shape: ForestShape) -> Middle:
+    """Return the turns that may become nodes; of a long backlog the oldest.
+
+    At least as many as one node can stand for. Inside the caller's transaction. Cost: two queries
+    of numbers, none of texts.
+    """
+    upto = covered_upto(scope=scope, thread_id=thread_id)
+    most = shape.head_turns + MOST_CHUNK_TURNS + shape.tail_turns + 1
+    rows = (
+        Run.objects.in_scope(scope)
+        .filter(thread_id=thread_id, seq__gt=upto, status__in=(*SHOWN, *UNFINISHED))
+        .order_by("seq")
+        .values_list("id", "seq", "turn_tokens", "created_at", "status")[:most]
+    )
+    listed = list(rows)
+    unfinished = [seq for _, seq, _, _, status in listed if status in UNFINISHED]
+    shown = [
+        MiddleTurn(run_id=run_id, seq=seq, tokens=tokens, created_at=created_at)
+        for run_id, seq, tokens, created_at, status in listed
+        if status in SHOWN
+    ]
+    head = 0 if upto else shape.head_turns
+    middle = shown[head : max(len(shown) - shape.tail_turns, head)]
+    return Middle(
+        upto_seq=upto,
+        turns=tuple(turn for turn in middle if not unfinished or turn.seq < unfinished[0]),
+    )
+
+
+def covered_upto(*, scope: Scope, thread_id: str) -> int:
+    """Return the highest run number that a node covers, 0 if there is none. Cost: one query."""
+    rows = SummaryNode.objects.in_scope(scope).filter(thread_id=thread_id, parent__isnull=True)
+    return rows.order_by("-start_seq").values_list("end_seq", flat=True).first() or 0
+
+
+def next_chunk(*, scope: Scope, thread_id: str, shape: ForestShape) -> Middle | None:
+    """Return the turns that the next level-0 node stands for, None if it is not due yet.
+
+    Cost: as `read_middle`.
+    """
+    middle = read_middle(scope=scope, thread_id=thread_id, shape=shape)
+    length = chunk_length(turn_tokens=[turn.tokens for turn in middle.turns], shape=shape)
+    return Middle(upto_seq=middle.upto_seq, turns=middle.turns[:length]) if length else None
+
+
+def roots_to_merge(*, view: ForestView, shape: ForestShape) -> tuple[RootNode, ...]:
+    """Return the roots that are due to become one node, none if none are; pure."""
+    sizes = [RootSize(level=root.level, token_count=root.token_count) for root in view.roots]
+    place = next_merge(roots=sizes, shape=shape)
+    return view.roots[place[0] : place[1]] if place else ()
+
+
+def shape_of(*, agent: Agent, policy: Policy) -> ForestShape:
+    """Return the numbers by which the forests of an agent's threads grow."""
+    return forest_shape(
+        policy=policy,
+        context_window=agent.context_window,
+        max_output_tokens=agent.max_output_tokens,
     )

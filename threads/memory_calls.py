@@ -1,0 +1,70 @@
+"""The books of memory work: one row for each model call, and the wish for another round."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from django.utils import timezone
+
+from memory import jobs
+from memory.models import Job, JobKind, MemoryOp
+from memory.rls import scoped_transaction
+from memory.scope import Scope
+from threads.chat import memory_providers, price
+from threads.models import Agent, Thread
+from threads.summarizer import SummaryCall
+
+
+def book_calls(
+    *, scope: Scope, claim: jobs.Claim, agent: Agent, calls: Sequence[SummaryCall]
+) -> None:
+    """Write one memory_ops row for each model call that was made, also for those that failed.
+
+    In a transaction of its own: a call costs, whatever becomes of its answer. In the tenant's scope,
+    for the thread and the person may be gone by now. Cost: two queries, and a statement a call.
+    """
+    if not calls:
+        return
+    now = timezone.now()
+    providers = {provider.pk: provider for provider in memory_providers(agent)}
+    tenant = Scope(tenant_ids=scope.tenant_ids, principal_id=scope.principal_id)
+    with scoped_transaction(tenant):
+        thread = Thread.objects.in_scope(tenant).filter(pk=scope.thread_id).first()
+        job = Job.objects.in_scope(tenant).filter(pk=claim.job_id).first()
+        for call in calls:
+            cost = price(
+                provider=providers[call.provider_id], model=call.model, usage=call.usage, now=now
+            )
+            MemoryOp.objects.create(
+                tenant_id=scope.tenant_id,
+                end_user_id=thread.end_user_id if thread else None,
+                thread=thread,
+                agent_id=agent.pk,
+                job=job,
+                kind=claim.kind,
+                model=call.model,
+                outcome=call.outcome,
+                input_tokens=call.usage.input_tokens,
+                output_tokens=call.usage.output_tokens,
+                cost_usd=cost.usd,
+                at=now,
+            )
+
+
+def ask_again(*, scope: Scope, claim: jobs.Claim) -> None:
+    """Ask for another round of this very job, once it is through. Cost: one transaction.
+
+    Raises:
+        LeaseLostError: The job was claimed again; that claim goes on instead.
+    """
+    job = jobs.NewJob(
+        kind=JobKind(claim.kind),
+        thread_id=claim.thread_id,
+        run_id=claim.run_id,
+        end_user_id=claim.end_user_id,
+        dedupe_key=claim.dedupe_key,
+        cursor_to=claim.cursor_to,
+    )
+    with scoped_transaction(scope):
+        jobs.hold(scope=scope, claim=claim)
+        jobs.enqueue(scope=scope, job=job, now=timezone.now())
