@@ -21,13 +21,14 @@ from governance.secrets import strip_secrets
 from governance.tenants import ensure_end_user
 from memory import jobs
 from memory.errors import ConflictError, CredenceError, InvalidInputError, NotFoundError
-from memory.models import EndUser, JobKind
+from memory.models import EndUser
 from memory.providers.base import ChatRequest, ProviderConfig
 from memory.rls import narrow_open_scope, scoped_transaction
 from memory.scope import Scope
 from threads import runs
 from threads.chat import provider_config
-from threads.history import EMPTY_VIEW, ThreadView, needs_roll, read_view
+from threads.follow_up import follow_up_job
+from threads.history import EMPTY_VIEW, ThreadView, read_view
 from threads.models import Agent, Run, RunStatus, Thread, ThreadStatus
 from threads.prompt import Assembled, PromptInput, RunRequest, assemble
 from threads.runs import Answered, PromptTrace, Question
@@ -332,8 +333,15 @@ def finish_success(*, prepared: PreparedRun, answered: Answered, now: datetime) 
         ended = runs.succeed(scope=scope, run_id=prepared.run_id, answered=answered, now=now)
         if ended is None:
             return None
-        if prepared.policy.is_on("writeback") and _must_roll(prepared, ended):
-            jobs.enqueue(scope=scope, job=roll_job(ended), now=now)
+        job = follow_up_job(
+            scope=scope,
+            agent=prepared.agent,
+            policy=prepared.policy,
+            last=ended,
+            uncovered=lambda: _uncovered(prepared, ended),
+        )
+        if job is not None:
+            jobs.enqueue(scope=scope, job=job, now=now)
     return _whole(prepared.run, ended)
 
 
@@ -348,24 +356,12 @@ def _whole(accepted: Run, ended: Run) -> Run:
     return ended
 
 
-def _must_roll(prepared: PreparedRun, run: Run) -> bool:
+def _uncovered(prepared: PreparedRun, run: Run) -> tuple[int, int]:
+    """Return the messages and tokens that no summary covers, this run's among them."""
     view = prepared.view
-    return needs_roll(
-        policy=prepared.policy,
-        uncovered_messages=view.uncovered_messages + run.message_count,
-        uncovered_tokens=view.uncovered_tokens + run.turn_tokens,
-    )
-
-
-def roll_job(run: Run) -> jobs.NewJob:
-    """Return the job that rolls the summary of a run's thread; one unfinished one a thread."""
-    return jobs.NewJob(
-        kind=JobKind.ROLL_SUMMARY,
-        thread_id=run.thread_id,
-        run_id=run.pk,
-        end_user_id=run.end_user_id,
-        dedupe_key=f"roll_summary:{run.thread_id}",
-        cursor_to=run.seq,
+    return (
+        view.uncovered_messages + run.message_count,
+        view.uncovered_tokens + run.turn_tokens,
     )
 
 

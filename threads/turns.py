@@ -17,7 +17,8 @@ from memory.ids import new_id
 from memory.rls import narrow_open_scope, scoped_transaction
 from memory.scope import Scope
 from memory.tokens import estimate
-from threads.history import needs_roll, turn_tokens, uncovered_totals
+from threads.follow_up import follow_up_job
+from threads.history import turn_tokens, uncovered_totals
 from threads.models import (
     Agent,
     Message,
@@ -28,7 +29,7 @@ from threads.models import (
     Thread,
     ThreadStatus,
 )
-from threads.pipeline import ThreadArchivedError, roll_job
+from threads.pipeline import ThreadArchivedError
 from threads.runs import read_run
 from threads.titles import title_of
 
@@ -134,7 +135,7 @@ def record_turns(
         made += _record_batch(session, thread, turns[start : start + _BATCH], origin, now)
     if made:
         _touch_thread(session, thread, made, now)
-        _roll_if_needed(session, thread, made[-1], now)
+        _follow_up(session, thread, made[-1], now)
     narrow_open_scope(scope)
     return made
 
@@ -273,11 +274,15 @@ def _touch_thread(scope: Scope, thread: Thread, made: Sequence[Run], now: dateti
     fresh.save(update_fields=["updated_at", "title"])
 
 
-def _roll_if_needed(scope: Scope, thread: Thread, last: Run, now: datetime) -> None:
+def _follow_up(scope: Scope, thread: Thread, last: Run, now: datetime) -> None:
+    """Ask for the job that the thread needs now, if any."""
     agent = Agent.objects.in_scope(scope).get(pk=thread.agent_id)
-    policy = policy_for(scope=scope, agent_overrides=agent.policy)
-    messages, tokens = uncovered_totals(scope=scope, thread_id=thread.pk)
-    if policy.is_on("writeback") and needs_roll(
-        policy=policy, uncovered_messages=messages, uncovered_tokens=tokens
-    ):
-        jobs.enqueue(scope=scope, job=roll_job(last), now=now)
+    job = follow_up_job(
+        scope=scope,
+        agent=agent,
+        policy=policy_for(scope=scope, agent_overrides=agent.policy),
+        last=last,
+        uncovered=lambda: uncovered_totals(scope=scope, thread_id=thread.pk),
+    )
+    if job is not None:
+        jobs.enqueue(scope=scope, job=job, now=now)
