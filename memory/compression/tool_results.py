@@ -112,8 +112,8 @@ def _reference(language: Language, reference_id: str, left_out: int, max_tokens:
 
 
 def _fitted(summary: str, room: int) -> str:
-    """Return `summary` cleaned, its lone surrogates replaced, within `room` tokens."""
-    clean = sanitize(summary.encode("utf-8", "replace").decode("utf-8")).text.strip()
+    """Return `summary` cleaned and within `room` tokens."""
+    clean = sanitize(_readable(summary)).text.strip()
     most = room
     while most > 1 and estimate(clean) > room:
         clean = sanitize(_cut(clean, most)).text.strip()
@@ -128,7 +128,12 @@ def _summary(text: str, room: int, language: Language) -> str:
     value = parsed(text)
     if is_container(value):
         return "\n".join(_taken(shape_lines(value, language=language), room))
-    return _of_text(text, room)
+    return _of_text(_readable(text), room)
+
+
+def _readable(text: str) -> str:
+    """Return `text` with its lone surrogates replaced: no pattern and no table takes them."""
+    return text.encode("utf-8", "replace").decode("utf-8")
 
 
 def _of_text(text: str, room: int) -> str:

@@ -123,6 +123,10 @@ def test_shorten_result_of_escaped_surrogates_and_nul_can_be_stored() -> None:
     assert "abc" in result.text
     assert "\x00" not in result.text
     assert result.text.encode()
+    torn = shorten_result(
+        text="长" * 900 + "\ud800", reference_id=REFERENCE, max_tokens=80, language="zh"
+    )
+    assert torn.text.encode()
 
 
 def test_shorten_result_of_a_number_at_the_cut_shows_no_piece_of_it() -> None:
