@@ -16,7 +16,7 @@ from memory.compression.folding import fold, holds
 from memory.language import Language
 from memory.tokens import estimate
 
-__all__ = ["MAX_ANCHORS", "Anchor", "AnchorKind", "anchor_lines", "anchors_of", "held_by"]
+__all__ = ["MAX_ANCHORS", "Anchor", "AnchorKind", "anchor_lines", "anchors_of", "held_by", "is_in"]
 
 MAX_ANCHORS: Final = 256
 # How many characters an excerpt shows on either side, the first that lets all anchors have one.
@@ -60,10 +60,15 @@ def held_by(anchors: Sequence[Anchor], text: str) -> tuple[Anchor, ...]:
     Linear in `text` for each anchor, of which `anchors_of` gives a bounded number.
     """
     folded = fold(text)
-    missed = {anchor.folded for anchor in anchors if not _is_in(anchor, folded)}
+    missed = {anchor.folded for anchor in anchors if not is_in(anchor, folded)}
     if missed:  # what joins a neighbour only by folding: "300，500" is not one number
         missed -= {fold(text[place.start : place.end]) for place in places_of(text)}
     return tuple(anchor for anchor in anchors if anchor.folded not in missed)
+
+
+def is_in(anchor: Anchor, folded: str) -> bool:
+    """Say whether text that is folded already holds an anchor; for many looks at one text."""
+    return holds(needle=anchor.folded, text=folded, is_word=anchor.kind == "identifier")
 
 
 def anchor_lines(
@@ -109,7 +114,7 @@ def _excerpts(
     chosen: list[str] = []
     shown, is_complete = "", True
     for anchor in anchors:
-        if _is_in(anchor, shown):
+        if is_in(anchor, shown):
             continue
         excerpt = _excerpt(anchor, lines, side, colon)
         if excerpt is None:
@@ -127,11 +132,11 @@ def _excerpt(
 ) -> str | None:
     """Return the labelled surroundings of an anchor in the first line that holds it."""
     for label, line, folded in lines:
-        if not _is_in(anchor, folded):
+        if not is_in(anchor, folded):
             continue
         for start, end in _spans(anchor, line):
             shown = _around(line, start, end, side)
-            if _is_in(anchor, fold(shown)):
+            if is_in(anchor, fold(shown)):
                 return f"- {label}{colon}{shown}"
     return None
 
@@ -191,11 +196,6 @@ def _is_joined(before: str, after: str) -> bool:
 def _is_of_word(letter: str) -> bool:
     """Say whether a character belongs to a Latin word or a number, its signs included."""
     return (letter.isalnum() and not "\u3040" <= letter <= "\u9fff") or letter in "._-/,:"
-
-
-def _is_in(anchor: Anchor, folded: str) -> bool:
-    """Say whether folded text holds an anchor."""
-    return holds(needle=anchor.folded, text=folded, is_word=anchor.kind == "identifier")
 
 
 def _anchor_at(text: str, place: Place) -> Anchor:

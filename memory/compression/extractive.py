@@ -5,8 +5,10 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from memory.compression.anchors import Anchor, is_in
+from memory.compression.folding import fold
 from memory.compression.turns import SummaryTurn
 from memory.language import Language
 from memory.providers.sentences import Sentence, idf, sentences_of, terms_of
@@ -18,6 +20,8 @@ _SAME_SHARE = 0.8
 _USER_WEIGHT = 1.4
 _OLD_WEIGHT = 1.2
 _OPEN_WEIGHT = 2.0
+# Above every weight that words can give a line.
+_PINNED_WEIGHT = 1e6
 
 _DECISION = re.compile(
     "决定|确定|确认|改成|改为|必须|不要|约定|截止|要求|偏好|喜欢|采用|选用|完成|上线"
@@ -49,16 +53,29 @@ class _Line:
 
 
 def extractive_summary(
-    *, previous: str, turns: Sequence[SummaryTurn], language: Language, max_tokens: int
+    *,
+    previous: str,
+    turns: Sequence[SummaryTurn],
+    language: Language,
+    max_tokens: int,
+    pinned: Sequence[Anchor] = (),
 ) -> str:
     """Return a summary of `previous` and `turns` made of their own sentences.
 
     Deterministic; never above `max_tokens` by the heuristic estimate; empty only if there is
     nothing to summarise or no room for a character. Linear in the length of the texts but for
-    comparing the chosen lines with each other. Red lines are the caller's.
+    comparing the chosen lines with each other, and of every line with every anchor. Red lines are
+    the caller's.
+
+    Args:
+        previous: The summary so far.
+        turns: What has to be folded in, oldest first.
+        language: Of the speakers' names.
+        max_tokens: The cap of the summary.
+        pinned: Anchors that must not get lost: of the lines that hold one the best comes first.
     """
     lines = [*_old_lines(previous), *_new_lines(turns, language)]
-    chosen = _choose(_weighed(lines), max_tokens)
+    chosen = _choose(_pinned(_weighed(lines), pinned), max_tokens)
     while chosen:
         text = "\n".join(line.text for line in chosen)
         if estimate(text) <= max_tokens:
@@ -126,6 +143,22 @@ def _information(line: _Line, rarity: dict[str, float]) -> float:
     return weight * bonus * (_OPEN_WEIGHT if _OPEN.search(line.text) else 1.0)
 
 
+def _pinned(lines: Sequence[_Line], anchors: Sequence[Anchor]) -> list[_Line]:
+    """Return the lines, for each anchor the most telling one that holds it put above the rest."""
+    if not anchors:
+        return list(lines)
+    folded = [fold(line.text) for line in lines]
+    raised: set[int] = set()
+    for anchor in anchors:
+        holding = [at for at, text in enumerate(folded) if is_in(anchor, text)]
+        if holding and raised.isdisjoint(holding):
+            raised.add(max(holding, key=lambda at: (lines[at].weight, -at)))
+    return [
+        replace(line, weight=line.weight + _PINNED_WEIGHT) if at in raised else line
+        for at, line in enumerate(lines)
+    ]
+
+
 def _choose(lines: Sequence[_Line], max_tokens: int) -> list[_Line]:
     """Return the most telling lines that fit, no two the same, in their own order."""
     chosen: list[_Line] = []
@@ -133,7 +166,8 @@ def _choose(lines: Sequence[_Line], max_tokens: int) -> list[_Line]:
     room = max_tokens
     for line in sorted(lines, key=lambda line: (-line.weight, line.order)):
         cost = estimate(line.text) + 1
-        is_crowded = line.turn is not None and per_turn.get(line.turn, 0) >= _MAX_PER_TURN
+        is_full = line.turn is not None and per_turn.get(line.turn, 0) >= _MAX_PER_TURN
+        is_crowded = is_full and line.weight < _PINNED_WEIGHT
         if cost > room or is_crowded or any(_is_same(line.terms, other.terms) for other in chosen):
             continue
         chosen.append(line)

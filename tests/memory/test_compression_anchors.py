@@ -7,6 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from memory.compression.anchors import MAX_ANCHORS, anchor_lines, anchors_of, held_by
+from memory.compression.extractive import extractive_summary
+from memory.compression.turns import SummaryTurn
 from memory.language import Language
 from memory.tokens import estimate
 
@@ -218,3 +220,58 @@ def test_anchor_lines_of_a_cut_never_cut_through_a_number() -> None:
         anchors=anchors_of("300元"), texts=[("x", text)], max_tokens=50, language="en"
     )
     assert lines == "- x: …300元…"
+
+
+@pytest.mark.parametrize(
+    ("request_text", "dull", "telling", "language"),
+    [
+        (
+            "合同HT-2024-001？",
+            "顺便说一句合同HT-2024-001已经放在桌上。",
+            "我们决定改用《新方案》，截止6月15日。",
+            "zh",
+        ),
+        (
+            "AB-1234?",
+            "By the way the box AB-1234 is on my table.",
+            "We agreed that Bob must ship Apollo before the deadline of 15 June.",
+            "en",
+        ),
+    ],
+)
+def test_extractive_summary_with_pinned_anchors_puts_what_holds_them_first(
+    request_text: str, dull: str, telling: str, language: Language
+) -> None:
+    turns = [
+        SummaryTurn(seq=1, user_text=telling, assistant_text="", at=None),
+        SummaryTurn(seq=2, user_text=dull, assistant_text="", at=None),
+    ]
+    anchors = anchors_of(request_text)
+    room = max(estimate(dull), estimate(telling)) + 8
+
+    def summarise(*, is_pinned: bool) -> str:
+        return extractive_summary(
+            previous="",
+            turns=turns,
+            language=language,
+            max_tokens=room,
+            pinned=anchors if is_pinned else (),
+        )
+
+    assert dull not in summarise(is_pinned=False)
+    assert dull in summarise(is_pinned=True)
+    assert estimate(summarise(is_pinned=True)) <= room
+
+
+def test_extractive_summary_with_many_anchors_in_one_turn_keeps_them_all() -> None:
+    text = "\n".join(
+        f"编号 AB-{n}00{n} 的箱子在仓库{word}。" for n, word in enumerate("东南西北中", 1)
+    )
+    summary = extractive_summary(
+        previous="",
+        turns=[SummaryTurn(seq=1, user_text=text, assistant_text="", at=None)],
+        language="zh",
+        max_tokens=400,
+        pinned=anchors_of(text),
+    )
+    assert held_by(anchors_of(text), summary) == anchors_of(text)
