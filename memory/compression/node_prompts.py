@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from memory.compression.node_content import HEADINGS, NodeChild, NodeSource
+from memory.compression.node_content import HEADINGS, LIST_NAMES, NodeChild, NodeSource
 from memory.compression.summary import SHARED_RULES, TASK_LINE, length_rule, turns_lines
 from memory.language import Language
 
@@ -67,12 +67,14 @@ def node_messages(*, source: NodeSource, language: Language, max_tokens: int) ->
 
 
 def _child_texts(children: Sequence[NodeChild], language: Language) -> Iterator[str]:
-    """Yield the nodes below, each with its span and every line with the name of its list."""
+    """Yield the nodes below, each with its span and every line with its date or its list's name."""
     for number, child in enumerate(children, start=1):
         lines = [f"[{child.span} {_CHILD[language].replace('{n}', str(number))}]"]
-        for name, texts in child.content.sections:
-            label = ""
-            if name != "timeline":
-                label = _LABEL[language].replace("{name}", HEADINGS[language][name])
-            lines += [f"- {label}{text}" for text in texts]
+        lines += [
+            f"- [{entry.date}] {entry.text}" if entry.date else f"- {entry.text}"
+            for entry in child.content.timeline
+        ]
+        for name in LIST_NAMES:
+            label = _LABEL[language].replace("{name}", HEADINGS[language][name])
+            lines += [f"- {label}{text}" for text in getattr(child.content, name)]
         yield "\n".join(lines)
