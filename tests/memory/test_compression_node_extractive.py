@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from time import process_time
-
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -126,9 +124,7 @@ def test_extractive_node_of_a_giant_message_ends_187() -> None:
     giant = NodeSource(
         turns=(turn(1, "这一段很长，没有句号，" * 20_000), turn(2, "文件.a" * 50_000))
     )
-    started = process_time()
     node = extractive_node(source=giant, language="zh", max_tokens=600)
-    assert process_time() - started < 30
     assert 0 < estimate(render(node, language="zh", max_tokens=600)) <= 600
 
 

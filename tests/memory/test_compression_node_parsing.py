@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from time import process_time
 from typing import Any
 
 import pytest
@@ -209,14 +208,14 @@ def test_what_is_read_is_cleaned_and_bounded_m2() -> None:
     assert any("换题" in item for item in content.open_items)
 
 
-def test_huge_answers_are_read_in_linear_time() -> None:
+def test_huge_answers_end_and_what_they_leave_is_bounded_184() -> None:
+    """184: 100 MB, or what the provider lets through of it."""
     one = '{"decisions": ["' + "长" * 150_000 + '", '
     many = '{"a": [' + "{," * 100_000
     quotes = '"' * 200_000
-    started = process_time()
     for text in (one * 10, many, quotes, "{" + quotes, "- 2026-06-12 a\n" * 100_000):
-        parse_node(text)
-    assert process_time() - started < 20
+        content = parse_node(text)
+        assert content is None or len(content.timeline) <= MAX_ITEMS
 
 
 json_values = st.recursive(
