@@ -16,7 +16,7 @@ from memory.rls import scoped_transaction
 from memory.scope import Scope
 from tests.factories import MadeKey, make_end_user, make_provider, make_thread, scope_of
 from tests.fakes.openai_server import FakeOpenAI
-from threads import pipeline
+from threads import finish, pipeline
 from threads.driver import RunDriver
 from threads.events import LastEvent, RunEvent
 from threads.models import Agent, Message, Provider, Run, RunOrigin, Thread, ThreadSummary
@@ -143,7 +143,7 @@ def ops_of(thread: Thread) -> list[MemoryOp]:
 
 def stored_run(prepared: PreparedRun) -> Run:
     """A run as it is stored."""
-    return pipeline.read_ended(prepared=prepared)
+    return finish.read_ended(prepared=prepared)
 
 
 NOTHING = {"jobs": 0, "ops": 0, "answers": 0, "summaries": 0}

@@ -31,6 +31,24 @@ class Delta:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ToolCalled:
+    """The model calls a tool; `arguments` are as it wrote them, JSON or not, without secrets."""
+
+    id: str
+    name: str
+    arguments: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolReturned:
+    """A call has its result; `id` is the call's, `reference_id` opens the whole of the result."""
+
+    id: str
+    reference_id: str
+    summary: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Completed:
     """The run succeeded and everything of it is committed.
 
@@ -45,11 +63,15 @@ class Completed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Failed:
-    """The run failed; `detail` holds nothing of the prompt and no key."""
+    """The run failed; `detail` holds nothing of the prompt and no key.
+
+    `context` is there where the run was refused on its way, over budget: the ledger at that time.
+    """
 
     run_id: str
     code: str
     detail: str
+    context: Mapping[str, Any] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,5 +81,7 @@ class Cancelled:
     run_id: str
 
 
-RunEvent: TypeAlias = Started | ContextReady | Delta | Completed | Failed | Cancelled
+RunEvent: TypeAlias = (
+    Started | ContextReady | Delta | ToolCalled | ToolReturned | Completed | Failed | Cancelled
+)
 LastEvent: TypeAlias = Completed | Failed | Cancelled

@@ -1,8 +1,8 @@
 """The road of a run, on one page: prepare, then the model, then finish.
 
 `prepare` is one transaction: scope, precheck, history, assembly, and the accepted run. The model is
-called by `threads.driver` with no transaction and no connection held. `finish_success` and
-`finish_failure` are one transaction each: status, messages, trace and job rows together.
+called by `threads.driver` with no transaction and no connection held. The ends of
+`threads.finish` are one transaction each: status, messages, trace and job rows together.
 """
 
 from __future__ import annotations
@@ -19,7 +19,6 @@ from governance.policy import with_overrides
 from governance.policy_rules import Policy, effective
 from governance.secrets import strip_secrets
 from governance.tenants import ensure_end_user
-from memory import jobs
 from memory.errors import ConflictError, CredenceError, InvalidInputError, NotFoundError
 from memory.models import EndUser
 from memory.providers.base import ChatRequest, ProviderConfig
@@ -27,11 +26,12 @@ from memory.rls import narrow_open_scope, scoped_transaction
 from memory.scope import Scope
 from threads import runs
 from threads.chat import provider_config
-from threads.follow_up import follow_up_job
 from threads.history import EMPTY_VIEW, ThreadView, read_view
 from threads.models import Agent, Run, RunStatus, Thread, ThreadStatus
 from threads.prompt import Assembled, PromptInput, RunRequest, assemble
-from threads.runs import Answered, PromptTrace, Question
+from threads.run_prompt import BasePrompt
+from threads.runs import PromptTrace, Question
+from threads.tools.box import ToolBox
 
 
 class ThreadMismatchError(InvalidInputError):
@@ -66,7 +66,11 @@ class ContextOverBudgetError(CredenceError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PreparedRun:
-    """An accepted run, ready for its model; nothing in it touches the database."""
+    """An accepted run, ready for its model; nothing in it touches the database but its tools.
+
+    `prompt` is what `request` came from, for making it smaller on the way; `tools` is None where
+    the agent has none.
+    """
 
     scope: Scope
     run: Run
@@ -78,6 +82,8 @@ class PreparedRun:
     request: ChatRequest
     view: ThreadView
     policy: Policy
+    prompt: BasePrompt | None = None
+    tools: ToolBox | None = None
 
     @property
     def run_id(self) -> str:
@@ -194,7 +200,9 @@ class _Session:
 def _question(request: RunRequest) -> Question:
     """Return what was asked, free of secrets from here on."""
     return Question(
-        text=strip_secrets(request.input).text, metadata=clean_metadata(request.metadata)
+        text=strip_secrets(request.input).text,
+        metadata=clean_metadata(request.metadata),
+        continues_run_id=request.continues_run_id,
     )
 
 
@@ -319,74 +327,3 @@ def _steps(
         {"seq": 2, "kind": "precheck", "started_at": at, "ms": assembled_ms, "data": precheck},
         {"seq": 3, "kind": "assemble", "started_at": at, "ms": assembled_ms, "data": shown},
     ]
-
-
-def finish_success(*, prepared: PreparedRun, answered: Answered, now: datetime) -> Run | None:
-    """Store the answer and the work that follows from it, in one transaction.
-
-    Returns:
-        The run as it is stored now; None if it had been cancelled, swept or erased meanwhile: then
-        nothing is written.
-    """
-    scope = prepared.scope
-    with scoped_transaction(scope):
-        ended = runs.succeed(scope=scope, run_id=prepared.run_id, answered=answered, now=now)
-        if ended is None:
-            return None
-        job = follow_up_job(
-            scope=scope,
-            agent=prepared.agent,
-            policy=prepared.policy,
-            last=ended,
-            uncovered=lambda: _uncovered(prepared, ended),
-        )
-        if job is not None:
-            jobs.enqueue(scope=scope, job=job, now=now)
-    return _whole(prepared.run, ended)
-
-
-def _whole(accepted: Run, ended: Run) -> Run:
-    """Return the run with what was known when it was accepted, so that nobody reads it back."""
-    ended.agent_id = accepted.agent_id
-    ended.end_user = accepted.end_user
-    ended.origin = accepted.origin
-    ended.input, ended.metadata = accepted.input, accepted.metadata
-    ended.bootstrap, ended.context = accepted.bootstrap, accepted.context
-    ended.key_id, ended.created_at = accepted.key_id, accepted.created_at
-    return ended
-
-
-def _uncovered(prepared: PreparedRun, run: Run) -> tuple[int, int]:
-    """Return the messages and tokens that no summary covers, this run's among them."""
-    view = prepared.view
-    return (
-        view.uncovered_messages + run.message_count,
-        view.uncovered_tokens + run.turn_tokens,
-    )
-
-
-def finish_failure(*, prepared: PreparedRun, code: str, detail: str, now: datetime) -> bool:
-    """End the run as failed; nothing is learned from it. False if it had ended already."""
-    with scoped_transaction(prepared.scope):
-        return runs.end(
-            scope=prepared.scope,
-            run_id=prepared.run_id,
-            status=RunStatus.FAILED,
-            now=now,
-            error_code=code,
-            error_detail=detail[:500],
-        )
-
-
-def finish_cancelled(*, prepared: PreparedRun, now: datetime) -> bool:
-    """End the run as cancelled; nothing is learned from it. False if it had ended already."""
-    with scoped_transaction(prepared.scope):
-        return runs.end(
-            scope=prepared.scope, run_id=prepared.run_id, status=RunStatus.CANCELLED, now=now
-        )
-
-
-def read_ended(*, prepared: PreparedRun) -> Run:
-    """Return the stored run, for saying how it ended. Cost: one query."""
-    with scoped_transaction(prepared.scope):
-        return runs.read_run(scope=prepared.scope, run_id=prepared.run_id)

@@ -52,7 +52,7 @@ class HandedMaterial:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunRequest:
-    """What a client asks."""
+    """What a client asks; `continues_run_id` names the run whose artefacts it goes on with."""
 
     input: str
     user_id: str
@@ -60,6 +60,7 @@ class RunRequest:
     facts: tuple[HandedFact, ...] = ()
     materials: tuple[HandedMaterial, ...] = ()
     metadata: Mapping[str, Any] = field(default_factory=dict)
+    continues_run_id: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -52,30 +52,39 @@ _STORE_RUN: Final = """
 ACCEPT: Final = "WITH taken AS (" + _TAKE_NUMBER + _STORE_RUN
 ACCEPT_FIRST: Final = "WITH taken AS (" + _MAKE_THREAD + _STORE_RUN
 
-# Nothing happens unless the run is still unfinished: whoever cancels or sweeps it at the same
-# moment comes before all of this or after all of it.
-SUCCEED: Final = """
+# Numbers further steps on from those a trace has.
+_ADDED: Final = """steps || coalesce((
+            SELECT jsonb_agg(jsonb_build_object('seq', jsonb_array_length(steps) + place) || step
+                ORDER BY place)
+            FROM jsonb_array_elements(%(steps)s::jsonb) WITH ORDINALITY AS added (step, place)),
+            '[]'::jsonb)
+"""
+_STORE_ANSWER: Final = """
     WITH ended AS (
         UPDATE threads_run SET status = 'succeeded', output = %(output)s, model = %(model)s,
             input_tokens = %(input_tokens)s, output_tokens = %(output_tokens)s,
             cost_usd = %(cost_usd)s, is_cost_known = %(is_cost_known)s, finished_at = %(now)s,
-            lease_until = NULL, turn_tokens = turn_tokens + %(answer_tokens)s,
-            message_count = message_count + 1
+            lease_until = NULL, turn_tokens = turn_tokens + %(added_tokens)s,
+            message_count = message_count + %(position)s, tool_steps = %(tool_steps)s::jsonb
         WHERE tenant_id = %(tenant)s AND id = %(run)s AND status IN ('queued', 'running')
         RETURNING thread_id, end_user_id, seq, turn_tokens, message_count
     ), said AS (
         INSERT INTO threads_message (id, tenant_id, thread_id, run_id, end_user_id, position, role,
             content, tool_calls, pii, token_count, created_at)
-        SELECT %(message)s, %(tenant)s, thread_id, %(run)s, end_user_id, 1, 'assistant',
+        SELECT %(message)s, %(tenant)s, thread_id, %(run)s, end_user_id, %(position)s, 'assistant',
             %(output)s, '[]', '[]', %(answer_tokens)s, %(now)s
         FROM ended
     ), traced AS (
-        UPDATE threads_runtrace SET steps = steps || (
-            SELECT jsonb_agg(jsonb_build_object('seq', jsonb_array_length(steps) + place) || step
-                ORDER BY place)
-            FROM jsonb_array_elements(%(steps)s::jsonb) WITH ORDINALITY AS added (step, place))
+        UPDATE threads_runtrace SET messages = coalesce(%(prompt)s::jsonb, messages), steps =
+"""
+_OF_THE_ENDED: Final = """
         FROM ended WHERE tenant_id = %(tenant)s AND run_id = %(run)s
-            AND jsonb_array_length(%(steps)s::jsonb) > 0
     )
     SELECT thread_id, end_user_id, seq, turn_tokens, message_count FROM ended
 """
+_TRACE: Final = "UPDATE threads_runtrace SET steps = "
+_OF_THE_RUN: Final = "WHERE tenant_id = %(tenant)s AND run_id = %(run)s"
+# Nothing happens unless the run is still unfinished: whoever cancels or sweeps it at the same
+# moment comes before all of this or after all of it. A prompt of NULL leaves the one accepted.
+SUCCEED: Final = _STORE_ANSWER + _ADDED + _OF_THE_ENDED
+ADD_STEPS: Final = _TRACE + _ADDED + _OF_THE_RUN

@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
 from django.db import connection
 from django.db.models import Prefetch
+from django.db.models.functions import Now
 
 from governance.secrets import strip_secrets
 from memory.conf import run_lease_seconds
@@ -22,9 +23,12 @@ from memory.rls import scoped_transaction
 from memory.scope import Scope
 from memory.tokens import estimate
 from threads.history import turn_tokens
-from threads.models import Agent, Artifact, Run, RunOrigin, RunStatus, Thread
-from threads.run_statements import ACCEPT, ACCEPT_FIRST, SUCCEED
+from threads.models import Agent, Artifact, Message, Run, RunOrigin, RunStatus, Thread
+from threads.run_statements import ACCEPT, ACCEPT_FIRST, ADD_STEPS, SUCCEED
 from threads.titles import title_of
+from threads.tool_rounds import ToolRound, message_count, messages_of, steps_tokens, tool_steps
+from threads.tools.artifacts import store_artifacts
+from threads.tools.records import NewArtifact
 
 _UNFINISHED = (RunStatus.QUEUED, RunStatus.RUNNING)
 # Costs are kept to a hundred-millionth of a dollar, as the column is.
@@ -53,7 +57,15 @@ class Question:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answered:
-    """What a model's answer was, as it is to be stored. Tokens as counted, cost in USD."""
+    """What a model's answer was, as it is to be stored. Tokens as counted, cost in USD.
+
+    Attributes:
+        text: The answer itself; what was said before tool calls is in `rounds`.
+        input_tokens: Of all calls together; output_tokens and cost_usd likewise.
+        rounds: The tool calls on the way to it, in order, each with its result.
+        artifacts: The files that the tools wrote.
+        prompt: The messages of the last call as JSON, where they are not those accepted.
+    """
 
     text: str
     model: str
@@ -62,6 +74,14 @@ class Answered:
     cost_usd: Decimal
     is_cost_known: bool
     steps: Sequence[Mapping[str, Any]] = ()
+    rounds: Sequence[ToolRound] = ()
+    artifacts: Sequence[NewArtifact] = ()
+    prompt: Sequence[Mapping[str, Any]] | None = None
+
+    @property
+    def messages_added(self) -> int:
+        """How many messages it adds to the question: those of the rounds, and the answer."""
+        return message_count(self.rounds) + 1
 
 
 def new_thread(
@@ -161,18 +181,44 @@ def _acceptance(run: Run, trace: PromptTrace, now: datetime) -> dict[str, Any]:
     }
 
 
-def end(*, scope: Scope, run_id: str, status: RunStatus, now: datetime, **columns: Any) -> bool:
-    """End a run that is still unfinished; False if it has ended already. Cost: one UPDATE.
+def end(
+    *,
+    scope: Scope,
+    run_id: str,
+    status: RunStatus,
+    now: datetime,
+    steps: Sequence[Mapping[str, Any]] = (),
+    **columns: Any,
+) -> bool:
+    """End a run that is still unfinished; False if it has ended already.
 
-    The one road to every final state but rejection at accept; the database's trigger holds the
-    same state machine underneath.
+    The one road to every final state but success and rejection at accept; the database's trigger
+    holds the same state machine underneath. Cost: one UPDATE, and one where there are steps.
     """
     ended = (
         Run.objects.in_scope(scope)
         .filter(pk=run_id, status__in=_UNFINISHED)
         .update(status=status, finished_at=now, lease_until=None, **columns)
     )
+    if ended == 1 and steps:
+        add_steps(scope=scope, run_id=run_id, steps=steps)
     return ended == 1
+
+
+def add_steps(*, scope: Scope, run_id: str, steps: Sequence[Mapping[str, Any]]) -> None:
+    """Number steps on from those a run's trace has, inside the caller's transaction. One UPDATE."""
+    values = {"run": run_id, "tenant": scope.tenant_id, "steps": _steps_json(steps)}
+    with connection.cursor() as cursor:
+        cursor.execute(ADD_STEPS, values)
+
+
+def renew_lease(*, scope: Scope, run_id: str) -> bool:
+    """Give an unfinished run another lease from now on, by the database's clock; False if it has ended.
+
+    Inside the caller's transaction. Cost: one UPDATE.
+    """
+    rows = Run.objects.in_scope(scope).filter(pk=run_id, status__in=_UNFINISHED)
+    return rows.update(lease_until=Now() + timedelta(seconds=run_lease_seconds())) == 1
 
 
 def succeed(*, scope: Scope, run_id: str, answered: Answered, now: datetime) -> Run | None:
@@ -181,7 +227,7 @@ def succeed(*, scope: Scope, run_id: str, answered: Answered, now: datetime) -> 
     Returns:
         The run with what this changed and what says where it belongs; nothing else is filled in.
 
-    Cost: one statement.
+    Cost: one statement; two more where tools were used, one more where they wrote files.
     """
     text = strip_secrets(answered.text).text
     run = Run(
@@ -194,6 +240,7 @@ def succeed(*, scope: Scope, run_id: str, answered: Answered, now: datetime) -> 
         output_tokens=answered.output_tokens,
         cost_usd=answered.cost_usd.quantize(_CENT_MILLIONTH),
         is_cost_known=answered.is_cost_known,
+        tool_steps=tool_steps(answered.rounds),
         finished_at=now,
     )
     with connection.cursor() as cursor:
@@ -202,10 +249,30 @@ def succeed(*, scope: Scope, run_id: str, answered: Answered, now: datetime) -> 
     if row is None:
         return None
     run.thread_id, run.end_user_id, run.seq, run.turn_tokens, run.message_count = row
+    _store_rounds(scope, run, answered, now)
+    run.shown_artifacts = list(answered.artifacts)
     return run
 
 
+def _store_rounds(scope: Scope, run: Run, answered: Answered, now: datetime) -> None:
+    """Store what only a succeeded run leaves of its tools: their messages and their files."""
+    if answered.rounds:
+        rows = messages_of(run, rounds=answered.rounds, first_position=1, now=now)
+        Message.objects.bulk_create(rows)
+    if answered.artifacts:
+        store_artifacts(
+            scope=scope,
+            run_id=run.pk,
+            thread_id=run.thread_id,
+            end_user_id=run.end_user_id,
+            artifacts=answered.artifacts,
+            now=now,
+        )
+
+
 def _success(run: Run, answered: Answered, now: datetime) -> dict[str, Any]:
+    answer_tokens = estimate(run.output)
+    prompt = answered.prompt
     return {
         "run": run.pk,
         "tenant": run.tenant_id,
@@ -215,11 +282,25 @@ def _success(run: Run, answered: Answered, now: datetime) -> dict[str, Any]:
         "output_tokens": run.output_tokens,
         "cost_usd": run.cost_usd,
         "is_cost_known": run.is_cost_known,
-        "answer_tokens": estimate(run.output),
+        "answer_tokens": answer_tokens,
+        "added_tokens": tokens_added(answered),
+        "position": answered.messages_added,
+        "tool_steps": json.dumps(run.tool_steps),
+        "prompt": None if prompt is None else json.dumps(list(prompt)),
         "message": new_id("msg"),
-        "steps": json.dumps([dict(step) for step in answered.steps]),
+        "steps": _steps_json(answered.steps),
         "now": now,
     }
+
+
+def tokens_added(answered: Answered) -> int:
+    """Estimate what an answer adds to its turn as later prompts show it, tool lines included."""
+    answer = strip_secrets(answered.text).text
+    return estimate(answer) + steps_tokens(tool_steps(answered.rounds))
+
+
+def _steps_json(steps: Sequence[Mapping[str, Any]]) -> str:
+    return json.dumps([dict(step) for step in steps])
 
 
 def with_artifacts(rows: ScopedQuerySet[Run], *, scope: Scope) -> ScopedQuerySet[Run]:

@@ -27,7 +27,7 @@ from tests.factories import (
 )
 from tests.talking import new_thread, prepare, stored_run, tell
 from tests.threads.test_turns import at_once, tables_with
-from threads import pipeline, runs
+from threads import finish, pipeline, runs
 from threads.models import Message, Run, RunStatus, RunTrace, Thread
 from threads.runs import Answered, RunFinishedError, cancel_run, read_run
 
@@ -137,11 +137,11 @@ def test_accepted_run_has_its_input_message_and_a_lease(world: Any) -> None:
 def end_of(prepared: Any, how: str) -> bool:
     now = timezone.now()
     if how == "succeeded":
-        stored = pipeline.finish_success(prepared=prepared, answered=answered(), now=now)
+        stored = finish.succeed(prepared=prepared, answered=answered(), now=now)
         return stored is not None
     if how == "failed":
-        return pipeline.finish_failure(prepared=prepared, code="x", detail="y" * 900, now=now)
-    return pipeline.finish_cancelled(prepared=prepared, now=now)
+        return finish.fail(prepared=prepared, code="x", detail="y" * 900, now=now)
+    return finish.cancel(prepared=prepared, now=now)
 
 
 @pytest.mark.parametrize("first", ["succeeded", "failed", "cancelled"])
@@ -229,10 +229,11 @@ def make_turns(thread: Thread, count: int) -> None:
 def test_no_caller_can_say_what_is_written_back() -> None:
     """58: neither a request nor any way to end a run has a word for it."""
     taken = set(inspect.signature(pipeline.prepare).parameters)
-    for end in (pipeline.finish_success, pipeline.finish_failure, pipeline.finish_cancelled):
+    for end in (finish.succeed, finish.fail, finish.cancel, finish.reject):
         taken |= set(inspect.signature(end).parameters)
     assert taken == {
-        "principal", "agent_id", "request", "prepared", "answered", "code", "detail", "now"
+        "principal", "agent_id", "request", "prepared", "answered", "code", "detail", "context",
+        "steps", "now",
     }  # fmt: skip
 
 
@@ -248,7 +249,7 @@ def test_secrets_of_a_run_are_in_no_column_91(committed_db: None, superuser_url:
         metadata={SECRET: {"a": [SECRET, {"b": f"x {SECRET}"}]}, "n": 3},
     )
     text = f"sure, {SECRET}"
-    assert pipeline.finish_success(prepared=prepared, answered=answered(text), now=NOW)
+    assert finish.succeed(prepared=prepared, answered=answered(text), now=NOW)
     assert tables_with(superuser_url, SECRET) == []
     run = stored_run(prepared)
     assert run.metadata["n"] == 3
@@ -260,7 +261,7 @@ def test_trace_numbers_its_steps_on(world: Any) -> None:
     _, key, agent = world
     prepared = prepare(key, agent, "问")
     steps = ({"kind": "model", "ms": 1.5, "data": {"a": "二"}}, {"kind": "tool", "ms": 2})
-    pipeline.finish_success(prepared=prepared, answered=answered(steps=steps), now=NOW)
+    finish.succeed(prepared=prepared, answered=answered(steps=steps), now=NOW)
     with scoped_transaction(prepared.scope):
         stored = RunTrace.objects.in_scope(prepared.scope).get().steps
     assert [(step["seq"], step["kind"]) for step in stored] == [
@@ -269,6 +270,7 @@ def test_trace_numbers_its_steps_on(world: Any) -> None:
         (3, "assemble"),
         (4, "model"),
         (5, "tool"),
+        (6, "writeback"),
     ]
     assert stored[3]["data"] == {"a": "二"}
 
@@ -291,7 +293,7 @@ def test_prepare_and_finish_take_few_statements(world: Any) -> None:
     with CaptureQueriesContext(connection) as accepted:
         prepared = prepare(key, agent, "问", thread.pk)
     with CaptureQueriesContext(connection) as finished:
-        pipeline.finish_success(prepared=prepared, answered=answered(), now=NOW)
+        finish.succeed(prepared=prepared, answered=answered(), now=NOW)
     with CaptureQueriesContext(connection) as failed:
         end_of(prepare(key, agent, "问", thread.pk), "failed")
     # In a test's own transaction BEGIN and COMMIT are a savepoint's two, and one scope is restored.
@@ -306,7 +308,7 @@ def test_concurrent_run_sees_only_turns_finished_when_it_was_prepared(world: Any
     first = prepare(key, agent, "CNRY-eins")
     second = prepare(key, agent, "zwei", first.thread_id)
     assert "CNRY-eins" not in second.request.messages[-1].content
-    pipeline.finish_success(prepared=first, answered=answered("CNRY-antwort"), now=NOW)
+    finish.succeed(prepared=first, answered=answered("CNRY-antwort"), now=NOW)
     third = prepare(key, agent, "drei", first.thread_id)
     assert "CNRY-antwort" in third.request.messages[-1].content
     assert "zwei" not in third.request.messages[-1].content
@@ -316,7 +318,7 @@ def test_run_handed_back_at_its_end_is_the_run_as_stored(world: Any) -> None:
     """What answers the client is not read back, so it must be the same as reading it back."""
     _, key, agent = world
     prepared = prepare(key, agent, "问")
-    ended = pipeline.finish_success(prepared=prepared, answered=answered(), now=NOW)
+    ended = finish.succeed(prepared=prepared, answered=answered(), now=NOW)
     assert ended is not None
     stored = stored_run(prepared)
     # The lease is the database's own time; the trace is no part of the answer.

@@ -21,19 +21,20 @@ from memory.conf import run_lease_seconds, stream_heartbeat_seconds
 from memory.db_threads import in_database_thread
 from memory.errors import CredenceError
 from memory.rls import scoped_transaction
-from threads import catalogue, idempotency, pipeline
+from threads import catalogue, finish, idempotency, pipeline
 from threads.api import sse
 from threads.api.deferred import DeferredResponse
 from threads.api.errors import answer_to
 from threads.api.once import REPLAYED, WAIT_SECONDS, replay, request_hash
 from threads.api.problems import Problem, problem_response
 from threads.api.renderers import to_json
+from threads.api.run_events import rendered
 from threads.api.serializers.runs import RunAnswer
 from threads.driver import RunDriver
-from threads.events import Cancelled, Completed, ContextReady, Delta, Failed, RunEvent, Started
+from threads.events import Cancelled, Completed, Failed, Started
 from threads.idempotency import Claimed, InFlight, Stored
 from threads.models import Run
-from threads.pipeline import PreparedRun
+from threads.pipeline import ContextOverBudgetError, PreparedRun
 from threads.prompt import RunRequest
 
 _T = TypeVar("_T")
@@ -109,12 +110,18 @@ class RunCall:
         if response.status_code >= 500:
             self.give_back()
         else:
-            body = response.content.decode()
-            content_type = response.headers["Content-Type"]
-            self._keep(
-                Stored(status_code=response.status_code, content_type=content_type, body=body)
-            )
+            self.keep_refusal(response)
         return response
+
+    def keep_refusal(self, response: HttpResponse) -> None:
+        """Keep a refusal as the answer of its key: the same question would be refused again."""
+        self._keep(
+            Stored(
+                status_code=response.status_code,
+                content_type=response.headers["Content-Type"],
+                body=response.content.decode(),
+            )
+        )
 
     def keep_run(self, run: Run) -> None:
         """Keep a succeeded run as the answer of its key."""
@@ -217,9 +224,14 @@ def _ended(
     call: RunCall, prepared: PreparedRun, last: Completed | Failed | Cancelled
 ) -> HttpResponse:
     if isinstance(last, Completed):
-        run = last.run or pipeline.read_ended(prepared=prepared)
+        run = last.run or finish.read_ended(prepared=prepared)
         call.keep_run(run)
         return show_json(run)
+    if isinstance(last, Failed) and last.context is not None:
+        over = ContextOverBudgetError(run_id=last.run_id, context=last.context)
+        response = answer_to(over, request=call.request)
+        call.keep_refusal(response)
+        return response
     call.give_back()
     if isinstance(last, Cancelled):
         return answer_to(RunCancelledError(run_id=last.run_id), request=call.request)
@@ -235,7 +247,7 @@ def _ended(
 def show_stream(run: Run) -> StreamingHttpResponse:
     """Answer with the two events that replay a stored run."""
     started = Started(run_id=run.pk, thread_id=run.thread_id, title=run.thread.title)
-    return _stream_response(_all_at_once(_rendered(started), sse.event("completed", run_json(run))))
+    return _stream_response(_all_at_once(rendered(started), sse.event("completed", run_json(run))))
 
 
 async def _all_at_once(*events: bytes) -> AsyncIterator[bytes]:
@@ -273,35 +285,21 @@ class EventStream:
                 elif isinstance(happened, Completed | Failed | Cancelled):
                     yield await _told(self._call, partial(self._last, happened), happened)
                 else:
-                    yield _rendered(happened)
+                    yield rendered(happened)
         finally:
             driver.cancel()
 
     def _last(self, last: Completed | Failed | Cancelled) -> bytes:
         if isinstance(last, Completed):
-            run = last.run or pipeline.read_ended(prepared=self._prepared)
+            run = last.run or finish.read_ended(prepared=self._prepared)
             self._call.keep_run(run)
             return sse.event("completed", run_json(run))
         self._call.give_back()
-        return _rendered(last)
+        return rendered(last)
 
     def close(self) -> None:
         """End a run whose client left before the stream began."""
         if not self._is_begun:
             self._is_begun = True
-            pipeline.finish_cancelled(prepared=self._prepared, now=timezone.now())
+            finish.cancel(prepared=self._prepared, now=timezone.now())
             self._call.give_back()
-
-
-def _rendered(happened: RunEvent) -> bytes:
-    if isinstance(happened, Started):
-        names = {"run_id": happened.run_id, "thread_id": happened.thread_id}
-        return sse.event("started", {**names, "title": happened.title})
-    if isinstance(happened, ContextReady):
-        return sse.event("context", happened.context)
-    if isinstance(happened, Delta):
-        return sse.event("delta", {"text": happened.text})
-    if isinstance(happened, Failed):
-        told = {"run_id": happened.run_id, "code": happened.code, "detail": happened.detail}
-        return sse.event("failed", told)
-    return sse.event("cancelled", {"run_id": happened.run_id})

@@ -41,24 +41,26 @@ class RunningView(ApiView):
 
     key_scopes = {"POST": KeyScope.RUN}
 
-    def _call(self, agent_id: str, body: dict[str, Any]) -> RunCall:
+    def _call(
+        self, agent_id: str, body: dict[str, Any], *, continues_run_id: str | None = None
+    ) -> RunCall:
         return RunCall(
             request=django_request(self.request),
             principal=self.principal,
             agent_id=agent_id,
-            asked=_run_request(body),
+            asked=_run_request(body, continues_run_id=continues_run_id),
             key=idempotency_key(self.request),
         )
 
-    def _check_continuation(self, agent_id: str, body: dict[str, Any]) -> bool:
-        """Say whether the body continues a run, which must be one of this agent and person."""
-        run_id = (body.get("context") or {}).get("run_id")
+    def _continued(self, agent_id: str, body: dict[str, Any]) -> str | None:
+        """Return the run that the body names, which must be one of this agent and person."""
+        run_id: str | None = (body.get("context") or {}).get("run_id")
         if not run_id:
-            return False
+            return None
         catalogue.require_continuable(
             principal=self.principal, agent_id=agent_id, user_id=body["user_id"], run_id=run_id
         )
-        return True
+        return run_id
 
 
 class RunView(RunningView):
@@ -78,7 +80,7 @@ class RunView(RunningView):
     def post(self, request: Request, agent_id: str) -> HttpResponseBase:
         """Run to the end; the run completes also when the client leaves."""
         body = self.checked(RunBody)
-        if self._check_continuation(agent_id, body):
+        if self._continued(agent_id, body):
             raise ContinueNeedsStreamError(field="context.run_id")
         return respond(self._call(agent_id, body), drive=drive_json, show=show_json)
 
@@ -92,9 +94,9 @@ class RunStreamView(RunningView):
         "run_stream",
         tag="Runs",
         summary="Ask an agent and follow its answer",
-        description="Events: `started`, `context`, any number of `delta`, then exactly one of"
-        " `completed` (the run), `failed` and `cancelled`. Refusals before `started` are problem"
-        " documents.",
+        description="Events: `started`, `context`, any number of `delta`, `tool_call` and"
+        " `tool_result`, then exactly one of `completed` (the run), `failed` and `cancelled`."
+        " Refusals before `started` are problem documents.",
         body=RunBody,
         answer=str,
         media_type="text/event-stream",
@@ -105,11 +107,11 @@ class RunStreamView(RunningView):
     def post(self, request: Request, agent_id: str) -> HttpResponseBase:
         """Stream the run; a client that leaves cancels it."""
         body = self.checked(RunBody)
-        self._check_continuation(agent_id, body)
-        return respond(self._call(agent_id, body), drive=drive_stream, show=show_stream)
+        call = self._call(agent_id, body, continues_run_id=self._continued(agent_id, body))
+        return respond(call, drive=drive_stream, show=show_stream)
 
 
-def _run_request(body: dict[str, Any]) -> RunRequest:
+def _run_request(body: dict[str, Any], *, continues_run_id: str | None) -> RunRequest:
     return RunRequest(
         input=body["input"],
         user_id=body["user_id"],
@@ -117,6 +119,7 @@ def _run_request(body: dict[str, Any]) -> RunRequest:
         facts=tuple(HandedFact(**fact) for fact in body.get("facts", ())),
         materials=tuple(HandedMaterial(**material) for material in body.get("materials", ())),
         metadata=body.get("metadata", {}),
+        continues_run_id=continues_run_id,
     )
 
 

@@ -1,0 +1,294 @@
+"""The model calls of one run: model, tools, model ..., until an answer comes without a tool call.
+
+Each call to the model is checked against the in-run window first; each tool is a short transaction
+of its own, one after the other; nothing is held while the model talks.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass, replace
+from datetime import datetime
+from decimal import Decimal
+from functools import partial
+from itertools import count
+from time import perf_counter
+from typing import Any
+
+from django.utils import timezone
+
+from governance.secrets import strip_secrets
+from memory.db_threads import in_database_thread
+from memory.errors import CredenceError
+from memory.language import resolve
+from memory.providers.base import (
+    ChatMessage,
+    ChatProvider,
+    Finished,
+    TextDelta,
+    ToolCall,
+    ToolCallMade,
+    ToolSpec,
+    Usage,
+)
+from memory.providers.errors import ProviderError
+from memory.providers.registry import chat_provider
+from memory.rls import scoped_transaction
+from memory.tokens import estimate
+from threads import runs
+from threads.chat import price
+from threads.committing import committed
+from threads.events import Delta, RunEvent, ToolCalled, ToolReturned
+from threads.pipeline import ContextOverBudgetError, PreparedRun
+from threads.run_prompt import FixedPrompt, RunPrompt, Window
+from threads.runs import Answered
+from threads.tool_rounds import ToolRound, message_json, tidy_calls
+from threads.tools.box import ToolBox
+from threads.tools.records import ToolOutcome
+
+
+class EndedElsewhereError(CredenceError):
+    """The run was ended by somebody else before its answer came."""
+
+    code = "run_finished"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Said:
+    """One answer of the model: text, or calls with perhaps some text before them."""
+
+    text: str
+    calls: tuple[ToolCall, ...]
+    model: str
+
+
+@dataclass(kw_only=True)
+class _Spent:
+    """What the calls of a run cost together: tokens as counted, dollars."""
+
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cost_usd: Decimal = Decimal(0)
+    is_cost_known: bool = True
+
+
+class Rounds:
+    """The way of one run to its answer; `steps` says what happened, also where it failed."""
+
+    def __init__(
+        self,
+        prepared: PreparedRun,
+        *,
+        stored: Sequence[ChatMessage],
+        tell: Callable[[RunEvent], None],
+    ) -> None:
+        """Take an accepted run, the messages its trace holds, and who hears of its events."""
+        self.steps: list[dict[str, Any]] = []
+        self._prepared = prepared
+        self._stored = tuple(stored)
+        self._tell = tell
+        self._prompt = RunPrompt(
+            base=prepared.prompt or _fixed(prepared),
+            language=resolve(prepared.agent.language, prepared.run.input),
+        )
+        self._done: list[ToolRound] = []
+        self._call_ids: set[str] = set()
+        self._spent = _Spent()
+
+    async def answer(self) -> Answered:
+        """Call the model, and its tools, until it answers.
+
+        Raises:
+            ContextOverBudgetError: What the tools returned does not fit, compressed or not.
+            EndedElsewhereError: The run was ended meanwhile.
+            ProviderError: A call failed, or was answered by what can not be used.
+        """
+        box = self._prepared.tools
+        specs = box.specs() if box else ()
+        most_rounds = self._prepared.policy.count("tool_rounds")
+        provider = chat_provider(self._prepared.config)
+        for number in count():
+            tools = specs if number < most_rounds else ()
+            if number:
+                await self._renew_lease()
+            window = await self._fit(tools, is_first=not number)
+            said = await self._ask(provider, window, tools)
+            if box is None or not said.calls:
+                return self._answered(said.text, said.model, window)
+            await self._use(box, said)
+        raise AssertionError  # pragma: no cover - `count` has no end
+
+    async def _renew_lease(self) -> None:
+        """Hold the run for another call: rounds may together take longer than one lease."""
+        scope, run_id = self._prepared.scope, self._prepared.run_id
+
+        def renew() -> bool:
+            with scoped_transaction(scope):
+                return runs.renew_lease(scope=scope, run_id=run_id)
+
+        if not await committed(renew):
+            raise EndedElsewhereError
+
+    async def _fit(self, tools: Sequence[ToolSpec], *, is_first: bool) -> Window:
+        fit = partial(self._prompt.fit, tools=tools, now=timezone.now())
+        # Counting takes time once tools have returned something; before that it has been done.
+        window = fit() if is_first else await in_database_thread(fit)
+        self.steps += window.steps
+        if not window.is_within:
+            changed = {"decision": "reject", "current_tokens": window.tokens}
+            context = {**self._prepared.context, **changed}
+            raise ContextOverBudgetError(run_id=self._prepared.run_id, context=context)
+        return window
+
+    async def _ask(
+        self, provider: ChatProvider, window: Window, tools: Sequence[ToolSpec]
+    ) -> _Said:
+        """Make one call and book it, also where it fails."""
+        call = _Call(started_at=timezone.now(), began=perf_counter())
+        try:
+            await self._listen(provider, window, tools, call)
+            finished = _usable(call, is_offered=bool(tools))
+        except BaseException as error:
+            self.steps.append(self._model_step(call, {"error_code": _code_of(error)}))
+            raise
+        self._book(call, finished, window)
+        calls = tidy_calls(call.calls, taken=self._call_ids)
+        return _Said(text=call.text, calls=calls, model=self._model_of(finished))
+
+    async def _listen(
+        self, provider: ChatProvider, window: Window, tools: Sequence[ToolSpec], call: _Call
+    ) -> None:
+        request = replace(self._prepared.request, messages=window.messages, tools=tuple(tools))
+        async with aclosing(provider.stream(request=request)) as events:
+            async for event in events:
+                if isinstance(event, TextDelta):
+                    call.pieces.append(event.text)
+                    self._tell(Delta(text=event.text))
+                elif isinstance(event, ToolCallMade):
+                    call.calls.append(event.call)
+                else:
+                    call.finished = event
+
+    async def _use(self, box: ToolBox, said: _Said) -> None:
+        """Run the calls of an answer, one after the other, each to exactly one result."""
+        outcomes = [await self._run(box, call) for call in said.calls]
+        done = ToolRound(text=strip_secrets(said.text).text, outcomes=tuple(outcomes))
+        self._done.append(done)
+        self._prompt.add(done)
+
+    async def _run(self, box: ToolBox, call: ToolCall) -> ToolOutcome:
+        self._tell(ToolCalled(id=call.id, name=call.name, arguments=call.arguments))
+        outcome = await committed(lambda: box.call(call=call, now=timezone.now()))
+        self.steps.append(
+            {
+                "kind": "tool",
+                "started_at": outcome.started_at.isoformat(),
+                "ms": outcome.ms,
+                "data": outcome.trace_data(),
+            }
+        )
+        self._tell(
+            ToolReturned(id=call.id, reference_id=outcome.reference_id, summary=outcome.summary)
+        )
+        return outcome
+
+    def _book(self, call: _Call, finished: Finished, window: Window) -> None:
+        prepared, spent = self._prepared, self._spent
+        usage = finished.usage or Usage(
+            input_tokens=window.tokens or int(prepared.context["prompt_tokens"]),
+            output_tokens=estimate(call.text)
+            + sum(estimate(f"{made.name}{made.arguments}") for made in call.calls),
+        )
+        cost = price(
+            provider=prepared.agent.provider,
+            model=self._model_of(finished),
+            usage=usage,
+            now=call.started_at,
+        )
+        spent.input_tokens += usage.input_tokens
+        spent.output_tokens += usage.output_tokens
+        spent.cost_usd += cost.usd
+        spent.is_cost_known = spent.is_cost_known and cost.is_known
+        figures = {
+            "input_tokens": usage.input_tokens,
+            "output_tokens": usage.output_tokens,
+            "is_usage_reported": finished.usage is not None,
+            "finish_reason": finished.reason,
+            "tool_calls": len(call.calls),
+        }
+        self.steps.append(self._model_step(call, figures, model=self._model_of(finished)))
+
+    def _model_of(self, finished: Finished) -> str:
+        return finished.model or self._prepared.request.model
+
+    def _model_step(
+        self, call: _Call, figures: dict[str, Any], *, model: str = ""
+    ) -> dict[str, Any]:
+        known = {
+            "model": model or self._prepared.request.model,
+            "provider_id": self._prepared.config.id,
+        }
+        return {
+            "kind": "model",
+            "started_at": call.started_at.isoformat(),
+            "ms": round((perf_counter() - call.began) * 1000, 2),
+            "data": known | figures,
+        }
+
+    def _answered(self, text: str, model: str, window: Window) -> Answered:
+        box, spent = self._prepared.tools, self._spent
+        is_as_stored = window.messages == self._stored
+        return Answered(
+            text=text,
+            model=model,
+            input_tokens=spent.input_tokens,
+            output_tokens=spent.output_tokens,
+            cost_usd=spent.cost_usd,
+            is_cost_known=spent.is_cost_known,
+            steps=tuple(self.steps),
+            rounds=tuple(self._done),
+            artifacts=box.written if box else (),
+            prompt=None if is_as_stored else tuple(map(message_json, window.messages)),
+        )
+
+
+class _Call:
+    """One call as it goes on."""
+
+    def __init__(self, *, started_at: datetime, began: float) -> None:
+        self.started_at = started_at
+        self.began = began
+        self.pieces: list[str] = []
+        self.calls: list[ToolCall] = []
+        self.finished: Finished | None = None
+
+    @property
+    def text(self) -> str:
+        return "".join(self.pieces)
+
+
+def _usable(call: _Call, *, is_offered: bool) -> Finished:
+    """Return the end of a call whose answer can be used.
+
+    Raises:
+        ProviderError: It is empty or unfinished, or calls tools that were not offered.
+    """
+    if call.calls and not is_offered:
+        raise ProviderError("The provider called a tool although none was offered.")
+    if call.finished is None or not (call.calls or call.text.strip()):
+        raise ProviderError("The provider ended without an answer.")
+    return call.finished
+
+
+def _code_of(error: BaseException) -> str:
+    if isinstance(error, asyncio.CancelledError):
+        return "cancelled"
+    return error.code if isinstance(error, CredenceError) else CredenceError.code
+
+
+def _fixed(prepared: PreparedRun) -> FixedPrompt:
+    return FixedPrompt(
+        messages=prepared.request.messages, target=int(prepared.context["target_budget"])
+    )

@@ -1,0 +1,178 @@
+"""The tool rounds of one run: tidied as they come from the model, and as they are stored. Pure."""
+
+from __future__ import annotations
+
+import json
+import secrets
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any, Final
+
+from governance.secrets import strip_secrets
+from memory.ids import new_id
+from memory.providers.base import ChatMessage, ToolCall
+from memory.tokens import estimate
+from threads.models import Message, MessageRole, Run
+from threads.tools.records import ToolOutcome
+
+MOST_ARGUMENT_CHARS: Final = 200
+_MOST_NAME_CHARS: Final = 200
+# What frames a tool line in a prompt: label, brackets, arrow, the words around the reference.
+_LINE_OVERHEAD_TOKENS: Final = 12
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolRound:
+    """One answer that called tools, and what each call came to; `text` is free of secrets."""
+
+    text: str
+    outcomes: tuple[ToolOutcome, ...]
+
+    def messages(self, *, shown: Mapping[str, str] | None = None) -> tuple[ChatMessage, ...]:
+        """Return the round as a model is sent it: the calls, then one result for each.
+
+        `shown` has other texts for some results, by reference id.
+        """
+        texts = shown or {}
+        calls = tuple(outcome.call for outcome in self.outcomes)
+        called = ChatMessage(role="assistant", content=self.text, tool_calls=calls)
+        results = (
+            ChatMessage(
+                role="tool",
+                content=texts.get(outcome.reference_id, outcome.shown),
+                tool_call_id=outcome.call.id,
+            )
+            for outcome in self.outcomes
+        )
+        return (called, *results)
+
+
+def tidy_calls(calls: Sequence[ToolCall], *, taken: set[str]) -> tuple[ToolCall, ...]:
+    """Return calls free of secrets, each with an id that no other call of the run has.
+
+    `taken` holds the ids given so far and takes these in.
+    """
+    tidied = []
+    for call in calls:
+        call_id = call.id.strip()
+        if not call_id or call_id in taken or strip_secrets(call_id).kinds:
+            call_id = f"call_{secrets.token_hex(8)}"
+        taken.add(call_id)
+        name = strip_secrets(call.name).text[:_MOST_NAME_CHARS]
+        tidied.append(ToolCall(id=call_id, name=name, arguments=clean_arguments(call.arguments)))
+    return tuple(tidied)
+
+
+def clean_arguments(arguments: str) -> str:
+    """Return the arguments of a call without secrets, also those spelt with JSON escapes.
+
+    What is not JSON stays so: whoever runs the tool answers that with an error result.
+    """
+    try:
+        value = json.loads(arguments)
+        cleaned = _cleaned(value)
+        if cleaned != value:
+            arguments = json.dumps(cleaned, ensure_ascii=False)
+    except (ValueError, RecursionError):
+        pass
+    return strip_secrets(arguments).text
+
+
+def _cleaned(value: Any) -> Any:
+    if isinstance(value, str):
+        return strip_secrets(value).text
+    if isinstance(value, dict):
+        return {strip_secrets(key).text: _cleaned(part) for key, part in value.items()}
+    if isinstance(value, list):
+        return [_cleaned(part) for part in value]
+    return value
+
+
+def calls_json(calls: Sequence[ToolCall]) -> list[dict[str, str]]:
+    """Return calls as a message keeps them."""
+    return [{"id": call.id, "name": call.name, "arguments": call.arguments} for call in calls]
+
+
+def message_json(message: ChatMessage) -> dict[str, Any]:
+    """Return a message as the trace keeps it."""
+    written: dict[str, Any] = {"role": message.role, "content": message.content}
+    if message.tool_calls:
+        written["tool_calls"] = calls_json(message.tool_calls)
+    if message.tool_call_id is not None:
+        written["tool_call_id"] = message.tool_call_id
+    return written
+
+
+def tool_steps(rounds: Sequence[ToolRound]) -> list[dict[str, str]]:
+    """Return the calls of a run as its turn will show them in later prompts."""
+    return [
+        {
+            "name": outcome.call.name,
+            "arguments": cut(outcome.call.arguments),
+            "result": outcome.summary,
+            "reference_id": outcome.reference_id,
+        }
+        for done in rounds
+        for outcome in done.outcomes
+    ]
+
+
+def cut(text: str, *, most: int = MOST_ARGUMENT_CHARS) -> str:
+    """Return a text on one line and within `most` characters."""
+    line = " ".join(text.split())
+    return line if len(line) <= most else f"{line[: most - 1]}…"
+
+
+def steps_tokens(steps: Sequence[Mapping[str, str]]) -> int:
+    """Estimate what tool steps cost in a later prompt."""
+    return sum(
+        sum(estimate(text) for text in step.values()) + _LINE_OVERHEAD_TOKENS for step in steps
+    )
+
+
+def message_count(rounds: Sequence[ToolRound]) -> int:
+    """Return how many messages the rounds are: each its calls, and a result a call."""
+    return sum(1 + len(done.outcomes) for done in rounds)
+
+
+def messages_of(
+    run: Run, *, rounds: Sequence[ToolRound], first_position: int, now: datetime
+) -> list[Message]:
+    """Return the messages of a run's rounds in order, not yet stored; results by their reference."""
+    rows: list[Message] = []
+    for done in rounds:
+        calls = [outcome.call for outcome in done.outcomes]
+        rows.append(
+            Message(
+                id=new_id("msg"),
+                role=MessageRole.ASSISTANT,
+                content=done.text,
+                tool_calls=calls_json(calls),
+                token_count=estimate(done.text) + sum(estimate(call.arguments) for call in calls),
+            )
+        )
+        rows += (
+            Message(
+                id=outcome.reference_id,
+                role=MessageRole.TOOL,
+                content=outcome.content,
+                name=outcome.call.name,
+                tool_call_id=outcome.call.id,
+                token_count=estimate(outcome.content),
+            )
+            for outcome in done.outcomes
+        )
+    for position, row in enumerate(rows, first_position):
+        row.tenant_id, row.thread_id = run.tenant_id, run.thread_id
+        row.run_id, row.end_user_id = run.pk, run.end_user_id
+        row.position, row.created_at = position, now
+    return rows
+
+
+def without_calls(message: ChatMessage) -> ChatMessage:
+    """Return a message that says its calls as text, for counting what they cost."""
+    if not message.tool_calls:
+        return message
+    said = [f"{call.id}{call.name}{call.arguments}" for call in message.tool_calls]
+    return replace(message, content="\n".join((message.content, *said)), tool_calls=())
