@@ -60,8 +60,10 @@ def held_by(anchors: Sequence[Anchor], text: str) -> tuple[Anchor, ...]:
     Linear in `text` for each anchor, of which `anchors_of` gives a bounded number.
     """
     folded = fold(text)
-    missed = {anchor.folded for anchor in anchors if not is_in(anchor, folded)}
-    if missed:  # what joins a neighbour only by folding: "300，500" is not one number
+    missing = [anchor for anchor in anchors if not is_in(anchor, folded)]
+    missed = {anchor.folded for anchor in missing}
+    # What only folding joined to its neighbour is there all the same; a slow look, rarely needed.
+    if any(anchor.folded in folded or anchor.text in text for anchor in missing):
         missed -= {fold(text[place.start : place.end]) for place in places_of(text)}
     return tuple(anchor for anchor in anchors if anchor.folded not in missed)
 

@@ -13,14 +13,14 @@ _KEPT_APART: Final = {
     **{ord(sign): f"^{digit}" for digit, sign in enumerate("⁰¹²³⁴⁵⁶⁷⁸⁹")},
     **{ord(sign): f"_{digit}" for digit, sign in enumerate("₀₁₂₃₄₅₆₇₈₉")},
     **{ord(sign): f" {sign}" for sign in "½⅓⅔¼¾⅕⅖⅗⅘⅙⅚⅛⅜⅝⅞"},
-    ord("，"): ", ",
     **dict.fromkeys((0x200B, 0x200C, 0x200D, 0x2060, 0xFEFF, 0x00AD)),
 }
+_HAS_KEPT_APART: Final = re.compile(f"[{''.join(map(chr, _KEPT_APART))}]")
 _HAN_KANA: Final = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
 # Whether a blank stands between Chinese and other words, or after a comma, is taste, and models
-# change it; only between two figures it says that they are two.
+# change it; only between two figures it says that they are two. (The blank first: it is fast.)
 _BLANK_OF_TASTE: Final = re.compile(
-    f"(?<=[{_HAN_KANA}]) | (?=[{_HAN_KANA}])|(?<=[^0-9],) |(?<=,) (?=[^0-9])"
+    f" (?:(?=[{_HAN_KANA}])|(?<=[{_HAN_KANA}] )|(?<=[^0-9], )|(?<=, )(?=[^0-9]))"
 )
 # A needle that stands this often inside of longer words is not looked for any further.
 _MAX_TRIES: Final = 64
@@ -44,8 +44,10 @@ def _fold_once(text: str) -> str:
     """Return `text` folded once; a second round sees what the first brought side by side."""
     if text.isascii():
         return _BLANK_OF_TASTE.sub("", " ".join(text.lower().split()))
-    wide = unicodedata.normalize("NFKC", text.translate(_KEPT_APART))
-    wide = unicodedata.normalize("NFKC", wide.casefold())
+    wide = text.replace("，", ", ")
+    if _HAS_KEPT_APART.search(wide):
+        wide = wide.translate(_KEPT_APART)
+    wide = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", wide).casefold())
     return _BLANK_OF_TASTE.sub("", " ".join(wide.split()))
 
 
