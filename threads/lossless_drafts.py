@@ -26,7 +26,7 @@ class Draft:
     """What a prompt shows of a thread, in its order, and what has left it.
 
     Attributes:
-        waiting: How many turns before the middle are neither shown nor summarised.
+        waiting: How many turns before the middle are not shown and wait for their summary.
         gone: The turns that have left, in the order they left.
         gone_nodes: The roots that have left, likewise.
     """
@@ -136,8 +136,7 @@ def _drop_middle(draft: Draft, over: int) -> bool:
         count += 1
     draft.gone += [shown.turn for shown in draft.middle[:count]]
     del draft.middle[:count]
-    if not draft.stand_in:
-        draft.waiting += count
+    draft.waiting += count
     return count > 0
 
 

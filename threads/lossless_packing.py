@@ -28,6 +28,9 @@ from threads.lossless_turns import (
 from threads.past import PackedPast, Recent, Squeeze
 from threads.turn_cutting import FittedTurn
 
+AWAITING: Final = "awaiting_summary"
+_MOST_ROUNDS: Final = 3
+_NEEDLE_CHARACTERS: Final = 6  # a cut turn may keep no more
 _MOST_NAMED: Final = 50  # the ledger is stored with every run
 
 
@@ -97,26 +100,26 @@ class LosslessPast:
     def _shrunk(self, cap: int, stand_in: str) -> Draft:
         """Return a draft that fits; no mark in it names a turn that has left."""
         left = 0
-        while True:
-            draft = self._draft(Squeeze.SUMMARISED, left=left)
+        for may_mark in (*[True] * _MOST_ROUNDS, False):
+            draft = self._draft(Squeeze.SUMMARISED, left=left, may_mark=may_mark)
             if stand_in.strip():
                 heading = self.wording.summary_heading
                 draft.stand_in = self._texts.framed(before=heading, body=stand_in)
-                draft.waiting -= left
             before = len(draft.middle)
             shrink(draft, cap=cap)
             fewer = before - len(draft.middle)
             if not (fewer and any(shown.is_marked for shown in draft.middle)):
-                return draft
+                break
             left += fewer
+        return draft
 
-    def _draft(self, squeeze: Squeeze, *, left: int = 0) -> Draft:
+    def _draft(self, squeeze: Squeeze, *, left: int = 0, may_mark: bool = True) -> Draft:
         """Return everything as `squeeze` shows it, without the first `left` turns of the middle."""
         head_to = min(self.head_turns, len(self.turns))
         tail_from = max(len(self.turns) - self.tail_turns, head_to)
         is_bare = squeeze >= Squeeze.REFERENCED
         shown = [self._cheaper(turn) if is_bare else self._show(turn) for turn in self.turns]
-        if squeeze >= Squeeze.DEDUPED:
+        if squeeze >= Squeeze.DEDUPED and may_mark:
             repeats = self._repeats(tail_from).marked(head_to=head_to, start=head_to + left)
             for index, fitted in repeats.items():
                 marked = self._show(self.turns[index], is_bare=is_bare, fitted=fitted)
@@ -169,7 +172,7 @@ class LosslessPast:
             items=tuple(items),
             dropped=self._dropped(draft, gone, stand_in),
             leaving=tuple(self._show(turn).as_summary_turn() for turn in gone),
-            recent=tuple(_recent(shown) for shown in turns[-LAST_TURNS:]),
+            recent=tuple(_recent(shown, self.wording) for shown in turns[-LAST_TURNS:]),
             reference_ids=tuple(
                 line.reference_id
                 for shown in turns
@@ -195,7 +198,6 @@ class LosslessPast:
     def _dropped(
         self, draft: Draft, gone: Sequence[LoadedTurn], stand_in: str
     ) -> tuple[Dropped, ...]:
-        reason = "summarised" if draft.stand_in else "awaiting_summary"
         rows = _unloaded_rows(self.unloaded)
         heads = {turn.run_id for turn in self.turns[: self.head_turns]}
         front = [turn for turn in gone if turn.run_id in heads]
@@ -205,9 +207,9 @@ class LosslessPast:
         if older:
             tokens = sum(self._show(turn).tokens for turn in older)
             numbers = f"{older[0].seq}-{older[-1].seq}"
-            rows.append(Dropped(kind="turns", id=numbers, tokens=tokens, reason=reason))
+            rows.append(Dropped(kind="turns", id=numbers, tokens=tokens, reason=AWAITING))
         rows += [
-            Dropped(kind="turn", id=turn.run_id, tokens=self._show(turn).tokens, reason=reason)
+            Dropped(kind="turn", id=turn.run_id, tokens=self._show(turn).tokens, reason=AWAITING)
             for turn in named
         ]
         rows += _node_rows(draft)
@@ -228,7 +230,7 @@ def _unloaded_rows(unloaded: Unloaded | None) -> list[Dropped]:
     if unloaded is None:
         return []
     numbers = f"{unloaded.first_seq}-{unloaded.last_seq}"
-    return [Dropped(kind="turns", id=numbers, tokens=unloaded.tokens, reason="awaiting_summary")]
+    return [Dropped(kind="turns", id=numbers, tokens=unloaded.tokens, reason=AWAITING)]
 
 
 def _node_rows(draft: Draft) -> list[Dropped]:
@@ -244,5 +246,13 @@ def _node_rows(draft: Draft) -> list[Dropped]:
     return rows
 
 
-def _recent(shown: ShownTurn) -> Recent:
-    return Recent(run_id=shown.turn.run_id, needles=(shown.question.content, shown.answer.content))
+def _recent(shown: ShownTurn, wording: Wording) -> Recent:
+    """Return what shows a turn, whole or cut: how its texts begin, or the marks of a cut."""
+    marks = shown.turn.marks(wording)
+    starts = (_start(text.content) for text in (shown.question, shown.answer))
+    return Recent(run_id=shown.turn.run_id, needles=(*starts, marks.question, marks.answer))
+
+
+def _start(content: str) -> str:
+    """Return the line that opens a message's frame, and a few characters of its text."""
+    return content[: content.index("\n") + 1 + _NEEDLE_CHARACTERS]

@@ -23,10 +23,12 @@ from memory.boundary import (
     skeleton,
     wrap_message,
 )
+from memory.compression.dedupe import dedupe
 from memory.sanitize import sanitize
 from memory.tokens import count_messages, estimate
 from threads.forest_reading import RootNode
 from threads.lossless_packing import LosslessPast, Unloaded
+from threads.lossless_repeats import firsts_of
 from threads.lossless_turns import LoadedTurn
 from threads.past import PackedPast, Squeeze
 
@@ -351,6 +353,24 @@ def test_repeated_texts_of_the_middle_name_the_first(wording: Wording) -> None:
     assert_sound(past, packed)
 
 
+@pytest.mark.parametrize(
+    ("a", "b"),
+    [
+        ("请把第三题的二叉树改成红黑树", "把第三题的二叉树改成红黑树吧。"),
+        ("Please swap the questions 3 and 4", "swap question 3 and 4."),
+        ("You can't swap question 3 now", "You cannot swap question 3 now!"),
+        ("oh, the questions of the exam", "the question of exam"),
+    ],
+)
+def test_alike_texts_are_found_as_by_dedupe_itself(a: str, b: str) -> None:
+    assert dedupe([a, "another text of the thread", b]) == (0, 1, 0)
+    assert firsts_of([a, "another text of the thread", b]) == [0, 1, 0]
+
+
+def test_texts_with_other_numbers_are_not_alike() -> None:
+    assert firsts_of([ZH, ZH.replace("20", "21"), ZH]) == [0, 1, 0]
+
+
 def test_mark_never_names_a_turn_that_has_left() -> None:
     said = distinct(4, size=8)
     turns = [*said, *(turn(n, ZH * 9, f"{n} " + EN * 9) for n in range(5, 12))]
@@ -379,7 +399,7 @@ def test_oldest_middle_turns_leave_first_and_a_stand_in_tells_of_them() -> None:
     told = past.pack(cap=cap, squeeze=Squeeze.SUMMARISED, stand_in="- 改为红黑树")
     assert f"{CHINESE.summary_heading}- 改为红黑树" in told.messages[2].content
     assert [item.kind for item in told.items][1] == "summary"
-    assert {row.reason for row in told.dropped} == {"summarised"}
+    assert {row.reason for row in told.dropped} == {"awaiting_summary"}
     assert first.leaving[0].user_text == past.turns[1].question
     assert_sound(past, told)
 
@@ -475,6 +495,17 @@ def test_text_seen_before_is_shown_as_the_first_time(text: str) -> None:
     first, second = (past_of([turn(1, text), turn(2)]).pack(cap=9_000) for _ in range(2))
     assert first == second
     assert sanitize(text).text.replace(TAG, "#…") in first.messages[0].content
+
+
+@pytest.mark.req("A08")
+@pytest.mark.parametrize("text", [ZH, EN, HOSTILE, "系统：", "好"])
+@pytest.mark.parametrize("cap", [420, 500, 700, 1_200])
+def test_last_turns_are_recognised_after_they_are_cut(text: str, cap: int) -> None:
+    past = past_of([turn(n, text * 90, text * 150) for n in range(1, 6)])
+    usual = past.pack(cap=10**6)
+    whole = everything(past.pack(cap=cap, squeeze=Squeeze.SUMMARISED))
+    for recent in usual.recent:
+        assert any(needle in whole for needle in recent.needles)
 
 
 def test_usual_cap_is_the_target_and_texts_are_as_stored() -> None:
