@@ -17,6 +17,7 @@ from memory.querysets import ScopedQuerySet
 from memory.rls import scoped_transaction
 from memory.scope import Scope
 from threads import runs, turns
+from threads.forest_listing import ShownSummary, shown_summary
 from threads.models import (
     Agent,
     Artifact,
@@ -25,7 +26,7 @@ from threads.models import (
     RunTrace,
     Thread,
     ThreadStatus,
-    ThreadSummary,
+    ThreadStrategy,
 )
 from threads.turns import RecordedTurn
 
@@ -190,8 +191,8 @@ def read_message(*, principal: Principal, message_id: str) -> Message:
     return message
 
 
-def read_summary(*, principal: Principal, thread_id: str) -> ThreadSummary:
-    """Return a thread's summary, an empty one if it has none yet. Cost: two queries.
+def read_summary(*, principal: Principal, thread_id: str) -> ShownSummary:
+    """Return a thread's summary and nodes, empty if it has none yet. Cost: four queries.
 
     Raises:
         NotFoundError: As `read_thread`.
@@ -199,9 +200,9 @@ def read_summary(*, principal: Principal, thread_id: str) -> ThreadSummary:
     thread = read_thread(principal=principal, thread_id=thread_id)
     scope = access.tenant_scope(principal)
     scope = scope.narrowed(user_id=thread.end_user_id, thread_id=thread.pk)
+    is_lossless = thread.agent.thread_strategy == ThreadStrategy.LOSSLESS
     with scoped_transaction(scope):
-        stored = ThreadSummary.objects.in_scope(scope).first()
-    return stored or ThreadSummary(thread_id=thread.pk, tenant_id=scope.tenant_id)
+        return shown_summary(scope=scope, thread_id=thread.pk, is_lossless=is_lossless)
 
 
 def read_run(*, principal: Principal, run_id: str) -> Run:

@@ -6,12 +6,13 @@ makes every waiting bell unreadable) costs nothing but the time until the next s
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Final, Protocol
 
 from django.db import connections
-from django.db.models import Exists, F, OuterRef, Q
+from django.db.models import Exists, F, OuterRef, Q, Subquery
 from django.db.models.functions import Coalesce, Now, Random
 
 from memory.conf import lane_count, run_lease_seconds
@@ -22,7 +23,14 @@ from memory.models import Job, JobKind, JobStatus
 from memory.querysets import ScopedQuerySet
 from memory.rls import maintenance_transaction, scoped_transaction
 from memory.scope import Scope
-from threads.models import IdempotencyRecord, Run, RunStatus, Thread
+from threads.models import (
+    IdempotencyRecord,
+    Run,
+    RunStatus,
+    SummaryNode,
+    Thread,
+    ThreadStrategy,
+)
 
 INTERRUPTED: Final = "interrupted"
 INTERRUPTED_DETAIL: Final = "The process that worked on this run ended before it finished."
@@ -31,11 +39,12 @@ _LOCK_KEY: Final = 0x63726564  # "cred": any number, as long as nobody else take
 _REASON: Final = "The sweep looks after every tenant; it reads ids and states only."
 _MOST_RUNS: Final = 500
 _ALWAYS_VERBATIM: Final = 2  # the last turns, which never need a summary
+_ALWAYS_TAIL: Final = 1  # the last turn, which is in no node
 _MOST_THREADS: Final = 100
 
 
-class RollFinder(Protocol):
-    """Decides whether a thread's summary is due although no job says so."""
+class JobFinder(Protocol):
+    """Decides whether a thread's summary, or its nodes, are due although no job says so."""
 
     def __call__(self, *, scope: Scope, thread_id: str) -> NewJob | None:
         """Return the missing job; called inside a transaction of `scope`, one thread narrow."""
@@ -50,6 +59,7 @@ class SweepReport:
         runs_interrupted: Runs ended because their process is gone.
         lanes_rung: Lanes with due jobs.
         rolls_created: Summaries that were due without a job.
+        builds_created: Forests that were due without a job.
         idempotency_deleted: Answers kept for a day and now forgotten.
     """
 
@@ -57,17 +67,22 @@ class SweepReport:
     runs_interrupted: int = 0
     lanes_rung: int = 0
     rolls_created: int = 0
+    builds_created: int = 0
     idempotency_deleted: int = 0
 
 
-def sweep(*, now: datetime, find_roll: RollFinder | None = None) -> SweepReport:
+def sweep(
+    *, now: datetime, find_roll: JobFinder | None = None, find_nodes: JobFinder | None = None
+) -> SweepReport:
     """Sweep once, unless another sweep is running.
 
-    Cost: a handful of statements, plus one check for each of at most 100 candidate threads.
+    Cost: a handful of statements, plus one check for each of at most 100 candidate threads of each
+    strategy.
 
     Args:
         now: For times that people read; leases follow the database's clock.
-        find_roll: Says which threads lack a summary job; None looks for none.
+        find_roll: Says which rolling threads lack a summary job; None looks for none.
+        find_nodes: Says which lossless threads lack a job for their nodes; None looks for none.
     """
     with maintenance_transaction() as alias:
         if not _lock(alias):
@@ -76,8 +91,14 @@ def sweep(*, now: datetime, find_roll: RollFinder | None = None) -> SweepReport:
             runs_interrupted=_end_lost_runs(alias, now),
             idempotency_deleted=_forget_answers(alias, now),
         )
-        rolls = _create_rolls(alias, find_roll=find_roll, now=now) if find_roll else 0
-        return replace(report, rolls_created=rolls, lanes_rung=_ring_due_lanes())
+        rolls, builds = 0, 0
+        if find_roll:
+            rolls = _create_jobs(_roll_candidates(alias), find=find_roll, now=now)
+        if find_nodes:
+            builds = _create_jobs(_build_candidates(alias), find=find_nodes, now=now)
+        return replace(
+            report, rolls_created=rolls, builds_created=builds, lanes_rung=_ring_due_lanes()
+        )
 
 
 def _lock(alias: str) -> bool:
@@ -141,37 +162,63 @@ def _ring_due_lanes() -> int:
 
 
 def _roll_candidates(alias: str) -> list[tuple[str, str, str]]:
-    """Return (tenant, person, thread) where turns are uncovered and nothing is on its way.
+    """Return (tenant, person, thread) of rolling threads with uncovered turns and no job."""
+    covered = Coalesce(F("summary__summary_upto_seq"), 0)
+    rows = _without_job(alias, JobKind.ROLL_SUMMARY).filter(
+        agent__thread_strategy=ThreadStrategy.ROLLING
+    )
+    return _most_uncovered(rows, covered, _ALWAYS_VERBATIM)
 
-    The most uncovered come first and equal ones in random order, so that every thread has its turn
-    although a sweep looks at a hundred. A thread whose job died stays alone until a new turn.
+
+def _build_candidates(alias: str) -> list[tuple[str, str, str]]:
+    """Return (tenant, person, thread) of lossless threads with uncovered turns and no job."""
+    roots = SummaryNode.objects.unscoped(reason=_REASON).using(alias)
+    last = roots.filter(thread_id=OuterRef("id"), parent__isnull=True).order_by("-start_seq")
+    covered = Coalesce(Subquery(last.values("end_seq")[:1]), 0)
+    kinds = (JobKind.BUILD_NODES, JobKind.CONSOLIDATE_NODES)
+    rows = _without_job(alias, *kinds).filter(agent__thread_strategy=ThreadStrategy.LOSSLESS)
+    return _most_uncovered(rows, covered, _ALWAYS_TAIL)
+
+
+def _without_job(alias: str, *kinds: JobKind) -> ScopedQuerySet[Thread]:
+    """Return the threads where no such job is on its way.
+
+    A thread whose job died stays alone until a new turn.
     """
     jobs = (
         Job.objects.unscoped(reason=_REASON)
         .using(alias)
         .filter(tenant_id=OuterRef("tenant_id"), thread_id=OuterRef("id"))
-        .filter(kind=JobKind.ROLL_SUMMARY)
+        .filter(kind__in=kinds)
     )
     waiting = jobs.filter(status__in=[JobStatus.READY, JobStatus.RUNNING])
     dead = jobs.filter(status=JobStatus.DEAD, finished_at__gte=OuterRef("updated_at"))
-    uncovered = F("next_seq") - 1 - Coalesce(F("summary__summary_upto_seq"), 0)
-    rows = (
-        Thread.objects.unscoped(reason=_REASON)
-        .using(alias)
-        .annotate(uncovered=uncovered)
-        .filter(~Exists(waiting), ~Exists(dead), uncovered__gt=_ALWAYS_VERBATIM)
-        .order_by("-uncovered", Random())
-        .values_list("tenant_id", "end_user_id", "id")
-    )
-    return list(rows[:_MOST_THREADS])
+    threads = Thread.objects.unscoped(reason=_REASON).using(alias)
+    return threads.filter(~Exists(waiting), ~Exists(dead))
 
 
-def _create_rolls(alias: str, *, find_roll: RollFinder, now: datetime) -> int:
+def _most_uncovered(
+    rows: ScopedQuerySet[Thread], covered: Coalesce, most: int
+) -> list[tuple[str, str, str]]:
+    """Return a hundred threads with more than `most` turns uncovered, those with the most first.
+
+    Equal ones come in random order, so that every thread has its turn although a sweep looks at a
+    hundred.
+    """
+    uncovered = F("next_seq") - 1 - covered
+    named = rows.annotate(uncovered=uncovered).filter(uncovered__gt=most)
+    ordered = named.order_by("-uncovered", Random())
+    return list(ordered.values_list("tenant_id", "end_user_id", "id")[:_MOST_THREADS])
+
+
+def _create_jobs(
+    candidates: Sequence[tuple[str, str, str]], *, find: JobFinder, now: datetime
+) -> int:
     """Ask about each candidate and write the missing jobs, each as the worker in its own scope."""
     created = 0
-    for tenant_id, end_user_id, thread_id in _roll_candidates(alias):
+    for tenant_id, end_user_id, thread_id in candidates:
         scope = worker_scope(tenant_id).narrowed(user_id=end_user_id, thread_id=thread_id)
         with scoped_transaction(scope):
-            job = find_roll(scope=scope, thread_id=thread_id)
+            job = find(scope=scope, thread_id=thread_id)
             created += job is not None and enqueue(scope=scope, job=job, now=now)
     return created

@@ -26,6 +26,7 @@ from memory.models import JobKind
 from memory.processes import this_process
 from memory.rls import scoped_transaction
 from memory.scope import Scope
+from threads.forest import build_nodes, consolidate_nodes, find_nodes
 from threads.summaries import find_roll, roll_summary
 from threads.sweep import sweep
 
@@ -64,7 +65,11 @@ class DrainReport:
     lost: int = 0
 
 
-HANDLERS: dict[str, Handler] = {JobKind.ROLL_SUMMARY: roll_summary}
+HANDLERS: dict[str, Handler] = {
+    JobKind.ROLL_SUMMARY: roll_summary,
+    JobKind.BUILD_NODES: build_nodes,
+    JobKind.CONSOLIDATE_NODES: consolidate_nodes,
+}
 
 
 def drain(lane: int) -> None:
@@ -83,7 +88,7 @@ def control_tick() -> None:
     """Show the control queue's life and sweep; the queue's entry point, so no exception leaves."""
     try:
         lanes.beat(name=lanes.CONTROL)
-        sweep(now=timezone.now(), find_roll=find_roll)
+        sweep(now=timezone.now(), find_roll=find_roll, find_nodes=find_nodes)
     except Exception as error:  # noqa: BLE001 - as in drain
         logger.error("control_tick_failed", extra={"code": _code_of(error)})  # noqa: TRY400
         _replace_broken_connection()

@@ -214,18 +214,18 @@ def test_long_answer_near_the_limit_makes_exactly_one_node_e5(
 
 
 @pytest.mark.req("C10")
-def test_skeleton_fits_an_8k_window_after_a_thousand_turns(db: None) -> None:
+def test_skeleton_fits_an_8k_window_after_700_turns(db: None) -> None:
     tenant = make_tenant()
     change_policy(scope=scope_of(tenant), changes={"forest_base_tokens": 200}, now=NOW)
     agent = make_agent(tenant, provider=make_provider(tenant), thread_strategy="lossless")
     thread = new_thread(agent)
-    tell(thread, pairs(500, length=6))
+    tell(thread, pairs(700, length=6))
     grow(thread)
     with scoped_transaction(session_of(thread)):
         view = read_forest(scope=session_of(thread), thread_id=thread.pk)
     assert view.token_count <= 2293
     assert view.roots[0].level >= 3
-    assert (view.first_seq, view.upto_seq) == (2, 497)
+    assert (view.first_seq, view.upto_seq) == (2, 697)
     assert wrong_with(thread) == ()
 
 

@@ -14,6 +14,7 @@ from django.db import connections
 from django.utils import timezone
 from django_q.models import OrmQ
 
+from governance.policy import change_policy
 from memory.jobs import NewJob
 from memory.jobs.bell import silence
 from memory.rls import maintenance_transaction, scoped_transaction
@@ -30,7 +31,9 @@ from tests.jobbook import (
     only_job,
     tenant_scope,
 )
+from threads.forest import find_nodes
 from threads.models import IdempotencyRecord, Run, Thread, ThreadSummary
+from threads.summaries import find_roll
 from threads.sweep import SweepReport, end_every_unfinished_run, sweep
 from threads.tasks import work_lane
 
@@ -280,3 +283,40 @@ def test_every_unfinished_run_is_ended_when_no_process_is_left(committed_db: Non
         rows = {run.pk: run for run in Run.objects.in_scope(scope_of(tenant))}
     assert (rows[going.pk].status, rows[going.pk].error_code) == ("failed", "interrupted")
     assert rows[done.pk].status == "succeeded"
+
+
+def lossless_thread(*, turns: int) -> Thread:
+    """A thread of a lossless agent, with so many turns of 200 tokens."""
+    tenant = make_tenant()
+    agent = make_agent(tenant, thread_strategy="lossless", policy={"forest_base_tokens": 200})
+    thread = make_thread(agent, make_end_user(tenant))
+    for _ in range(turns):
+        make_run(thread, turn_tokens=200)
+    return thread
+
+
+def test_sweep_lossless_thread_whose_nodes_are_due_gets_its_job_once_and_no_roll() -> None:
+    """143: nothing but the runs says that nodes are due."""
+    due, early = lossless_thread(turns=8), lossless_thread(turns=7)
+    report = swept(find_roll=find_roll, find_nodes=find_nodes)
+    assert (report.rolls_created, report.builds_created) == (0, 1)
+    assert swept(find_roll=find_roll, find_nodes=find_nodes).builds_created == 0
+    assert only_job(due).kind == "build_nodes"
+    assert jobs_of(early.tenant_id) == []
+
+
+def test_sweep_lossless_thread_without_write_back_gets_no_job() -> None:
+    thread = lossless_thread(turns=8)
+    scope = tenant_scope(thread.tenant_id)
+    change_policy(scope=scope, changes={"writeback": False}, now=timezone.now())
+    assert swept(find_nodes=find_nodes).builds_created == 0
+    assert jobs_of(thread.tenant_id) == []
+
+
+def test_sweep_rolling_thread_is_not_asked_about_nodes() -> None:
+    thread = make_any_thread()
+    for _ in range(8):
+        make_run(thread)
+    asked = []
+    swept(find_nodes=lambda *, scope, thread_id: asked.append(thread_id))
+    assert asked == []

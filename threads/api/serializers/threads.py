@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
 from threads.api.fields import StrictText, UserId, UtcTime
@@ -62,7 +61,10 @@ class MessageAnswer(Answer):
 
 
 class SummaryNodeAnswer(Answer):
-    """A node of the summary tree (lossless strategy)."""
+    """A node of the summary forest (lossless strategy), also one that a higher node covers.
+
+    `source_token_count` is what the turns it stands for would cost.
+    """
 
     id = serializers.CharField()
     level = serializers.IntegerField()
@@ -74,17 +76,19 @@ class SummaryNodeAnswer(Answer):
     children = serializers.ListField(child=serializers.CharField())
     message_ids = serializers.ListField(child=serializers.CharField(), required=False)
 
+    def to_representation(self, instance: Any) -> Any:
+        """Leave `message_ids` out of nodes above level 0."""
+        shown = super().to_representation(instance)
+        if shown["message_ids"] is None:
+            del shown["message_ids"]
+        return shown
+
 
 class SummaryAnswer(Answer):
-    """What a thread's summary says, and how far it reaches."""
+    """What stands for the older part of a thread, and how far it reaches."""
 
     rolling_summary = serializers.CharField()
     summary_upto_seq = serializers.IntegerField()
     summary_upto_at = UtcTime(allow_null=True)
     covered_turns = serializers.IntegerField()
-    nodes = serializers.SerializerMethodField()
-
-    @extend_schema_field(SummaryNodeAnswer(many=True))
-    def get_nodes(self, summary: Any) -> list[dict[str, Any]]:
-        """Return the tree, which only the lossless strategy grows."""
-        return []
+    nodes = SummaryNodeAnswer(many=True)

@@ -9,6 +9,7 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandParser
 from django.utils import timezone
 
+from threads.forest import find_nodes
 from threads.summaries import find_roll
 from threads.sweep import sweep
 
@@ -24,7 +25,7 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         """Sweep and print."""
-        counts = asdict(sweep(now=timezone.now(), find_roll=find_roll))
+        counts = asdict(sweep(now=timezone.now(), find_roll=find_roll, find_nodes=find_nodes))
         if options["json"]:
             self.stdout.write(json.dumps(counts))
             return
