@@ -13,6 +13,7 @@ from django.db import DEFAULT_DB_ALIAS, DatabaseError, connection, connections
 
 from governance.policy_rules import Policy
 from governance.secrets import strip_secrets
+from memory.compression.tool_results import shorten_result
 from memory.errors import ScopeError
 from memory.ids import new_id
 from memory.language import Language
@@ -33,7 +34,6 @@ from threads.tools.records import (
     WorkspaceFile,
 )
 from threads.tools.search import search
-from threads.tools.shortening import shorten
 from threads.tools.specs import Tool, tools_among
 from threads.tools.timeline import timeline
 from threads.tools.view import OnHand, view
@@ -172,7 +172,9 @@ class ToolBox:
         cleaned = sanitize(content).text
         if estimate(cleaned) <= most:
             return cleaned
-        return shorten(text=cleaned, reference_id=reference_id, most_tokens=most)
+        return shorten_result(
+            text=cleaned, reference_id=reference_id, max_tokens=most, language=self._language
+        ).text
 
     def _facts(
         self, name: str, call: ToolCall, result: ToolResult, timing: _Timing, tokens: int
@@ -201,7 +203,8 @@ def _limit_statements() -> None:
     """Let no statement of this transaction hold a run up for long."""
     with connection.cursor() as cursor:
         cursor.execute(
-            "SELECT set_config('statement_timeout', %s, true)", [f"{MOST_STATEMENT_MS}ms"]
+            "SELECT pg_catalog.set_config('statement_timeout', %s, true)",
+            [f"{MOST_STATEMENT_MS}ms"],
         )
 
 

@@ -14,6 +14,10 @@ from threads.tools.specs import MOST_ARTIFACTS, MOST_CONTENT_CHARACTERS, MOST_NA
 
 # Control, formatting (bidirectional ones too), lone surrogates, unassigned, line separators.
 _UNSEEN: Final = frozenset({"Cc", "Cf", "Cs", "Cn", "Co", "Zl", "Zp"})
+# Kept where they join what is seen, as in emoji; strip_invisible finds those that do not.
+_JOINERS: Final = frozenset("\u200c\u200d")
+# Stands where the model wrote NUL or half a character.
+_MENDED: Final = "\ufffd"
 _REFUSED_NAMES: Final = frozenset({".", ".."})
 
 
@@ -60,10 +64,14 @@ def _checked_name(given: str) -> str:
     name = unicodedata.normalize("NFC", given.strip())
     if not name or name in _REFUSED_NAMES or "/" in name or "\\" in name:
         raise ToolRefusedError("name must be a plain file name, without folders.")
-    has_unseen = any(unicodedata.category(letter) in _UNSEEN for letter in name)
-    if has_unseen or strip_invisible(name)[1]:
+    if any(_is_unseen(letter) for letter in name) or strip_invisible(name)[1]:
         raise ToolRefusedError("name has control or invisible characters.")
     name = strip_secrets(name).text
     if len(name) > MOST_NAME_CHARACTERS:
         raise ToolRefusedError(f"name is over {MOST_NAME_CHARACTERS} characters.")
     return name
+
+
+def _is_unseen(letter: str) -> bool:
+    is_joiner = letter in _JOINERS
+    return letter == _MENDED or (unicodedata.category(letter) in _UNSEEN and not is_joiner)

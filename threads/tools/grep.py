@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
@@ -10,13 +11,16 @@ from django.db.models import BooleanField, F, Func, Value
 from django.db.models.functions import Greatest, Length, Lower, StrIndex, Substr
 
 from memory.querysets import ScopedQuerySet
+from memory.tokens import estimate
 from threads.models import Message
 from threads.tools.arguments import Arguments
-from threads.tools.reach import excerpt, searchable_messages, stamp
+from threads.tools.reach import MOST_EXCERPT_CHARACTERS, Stretch, searchable_messages, stamp
 from threads.tools.records import ToolPlace, ToolRefusedError, ToolResult
 from threads.tools.specs import MOST_WILDCARDS
 
-_BEFORE: Final = 60
+_BEFORE: Final = 80
+# Of many hits less is shown of each, so that all of them have a place in one result.
+_WIDTHS: Final = (MOST_EXCERPT_CHARACTERS, 120, 60)
 _WINDOW: Final = 400
 _MOST_COUNTED: Final = 1000
 
@@ -33,14 +37,12 @@ class _Hit:
     length: int
     piece: str
 
-    def line(self) -> str:
-        first = max(self.at - _BEFORE, 1)
-        shown = excerpt(
-            self.piece,
-            is_cut_before=first > 1,
-            is_cut_after=first - 1 + len(self.piece) < self.length,
-        )
-        return f"- {self.id} {self.thread_id} {self.role} {stamp(self.created_at)}: {shown}"
+    def line(self, *, width: int) -> str:
+        before = max(self.at - _BEFORE, 1) - 1
+        hit = max(self.at - 1 - before, 0)
+        found = Stretch(piece=self.piece, before=before, length=self.length, hit=hit)
+        shown = found.excerpt(most=width)
+        return f"- {self.id} {self.role} {stamp(self.created_at)}: {shown}"
 
 
 def grep(place: ToolPlace, arguments: Arguments) -> ToolResult:
@@ -58,7 +60,7 @@ def grep(place: ToolPlace, arguments: Arguments) -> ToolResult:
     found = len(hits)
     if found == limit:
         found = max(rows.order_by()[: _MOST_COUNTED + 1].count(), found)
-    return _answer(hits, found)
+    return _answer(hits, found, place.most_tokens)
 
 
 def _pattern(query: str) -> str:
@@ -108,14 +110,27 @@ def _hits(rows: ScopedQuerySet[Message], *, first_part: str, limit: int) -> list
     return [_Hit(**row) for row in newest]
 
 
-def _answer(hits: list[_Hit], found: int) -> ToolResult:
+def _answer(hits: list[_Hit], found: int, most_tokens: int) -> ToolResult:
     if not hits:
         return ToolResult(text="No message contains that.", summary="no message")
     shown = f"{len(hits)} of {'over ' if found > _MOST_COUNTED else ''}{min(found, _MOST_COUNTED)}"
-    lines = [f"{shown} messages, newest first.", *(hit.line() for hit in hits)]
+    head, tail = f"{shown} messages, newest first.", ""
     more = found - len(hits)
     if more > 0:
-        lines.append(f"{more} more; narrow the time or the text, or raise the limit.")
-    return ToolResult(
-        text="\n".join(lines), summary=f"{shown} messages", candidates=found, kept=len(hits)
-    )
+        tail = f"\n{more} more; narrow the time or the text, or raise the limit."
+    text = ""
+    for width in _WIDTHS:
+        text = "\n".join([head, *_lines(hits, width)]) + tail
+        if estimate(text) <= most_tokens:
+            break
+    return ToolResult(text=text, summary=f"{shown} messages", candidates=found, kept=len(hits))
+
+
+def _lines(hits: list[_Hit], width: int) -> Iterator[str]:
+    """Yield the hits, each stretch of one thread's under its id."""
+    thread_id = ""
+    for hit in hits:
+        if hit.thread_id != thread_id:
+            thread_id = hit.thread_id
+            yield f"{thread_id}:"
+        yield hit.line(width=width)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
@@ -13,7 +14,8 @@ from threads.models import Message, MessageRole, RunStatus
 
 # What these answered repeats messages that are there themselves.
 _ECHOES: Final = ("memory_grep", "memory_search", "view_message", "view_chat_history_summary")
-_MOST_EXCERPT: Final = 198
+MOST_EXCERPT_CHARACTERS: Final = 200
+_SHARE_BEFORE_HIT: Final = 0.3
 
 
 def messages_in_reach(*, scope: Scope, role: str) -> ScopedQuerySet[Message]:
@@ -36,12 +38,27 @@ def searchable_messages(*, scope: Scope, role: str) -> ScopedQuerySet[Message]:
     return rows.exclude(role=MessageRole.TOOL, name__in=_ECHOES)
 
 
-def excerpt(text: str, *, is_cut_before: bool, is_cut_after: bool) -> str:
-    """Return up to 200 characters on one line, with … where something is left out."""
-    line = " ".join(text.split())
-    is_cut_after = is_cut_after or len(line) > _MOST_EXCERPT
-    head, tail = ("…" if is_cut_before else ""), ("…" if is_cut_after else "")
-    return f"{head}{line[:_MOST_EXCERPT]}{tail}"
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stretch:
+    """A piece of a longer text around a hit.
+
+    `before` characters of the text stand before the piece, `length` is that of the whole text, and
+    `hit` is where the hit begins in the piece.
+    """
+
+    piece: str
+    before: int
+    length: int
+    hit: int = 0
+
+    def excerpt(self, *, most: int = MOST_EXCERPT_CHARACTERS) -> str:
+        """Return up to `most` characters on one line, with … where something is left out."""
+        start = max(self.hit - int(most * _SHARE_BEFORE_HIT), 0)
+        part = self.piece[start : start + most - 2]
+        line = " ".join(part.split())
+        is_cut_after = self.before + start + len(part) < self.length
+        head, tail = ("…" if self.before + start else ""), ("…" if is_cut_after else "")
+        return f"{head}{line}{tail}"
 
 
 def stamp(at: datetime) -> str:

@@ -21,7 +21,7 @@ from memory.querysets import ScopedQuerySet
 from threads.models import Message
 from threads.tools.arguments import Arguments
 from threads.tools.grep import like_escaped
-from threads.tools.reach import excerpt, searchable_messages, stamp
+from threads.tools.reach import Stretch, searchable_messages, stamp
 from threads.tools.records import ToolPlace, ToolRefusedError, ToolResult
 from threads.tools.specs import MOST_SEARCHED, MOST_SEARCHED_CHARACTERS
 from threads.tools.words import SearchedText, words_of
@@ -31,8 +31,6 @@ _SATURATION: Final = 1.2
 _LENGTH_SHARE: Final = 0.3
 # Less of the query than this, by the weight of its words, is chance.
 _LEAST_COVERAGE: Final = 0.2
-_BEFORE: Final = 60
-_WINDOW: Final = 300
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -179,7 +177,4 @@ def _around_first(found: _Candidate) -> str:
     """Return the stretch around the first of the words in the text."""
     folded = found.head.casefold()
     first = min((at for word in found.counts if (at := folded.find(word)) >= 0), default=0)
-    start = max(first - _BEFORE, 0)
-    piece = found.head[start : start + _WINDOW]
-    is_cut_after = start + len(piece) < found.length
-    return excerpt(piece, is_cut_before=start > 0, is_cut_after=is_cut_after)
+    return Stretch(piece=found.head, before=0, length=found.length, hit=first).excerpt()
