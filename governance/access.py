@@ -139,6 +139,18 @@ def scope_for_user(*, principal: Principal, end_user: EndUser) -> Scope:
     return tenant_scope(principal).narrowed(user_id=end_user.pk)
 
 
+def require_act_for_anybody(*, principal: Principal) -> None:
+    """Let pass who may act for every person of the tenant, also for one nobody knows yet.
+
+    Raises:
+        ForbiddenError: The key is bound to one person, or holds grants for some only.
+    """
+    if principal.end_user_id is not None:
+        raise ForbiddenError("This key is limited to another user.")
+    if Permission.ACT_FOR not in principal.permissions:
+        raise ForbiddenError("This key may not act for that user.")
+
+
 def staff_tenants(*, account: User, permission: Permission) -> tuple[str, ...]:
     """Return the ids of the tenants on which a member of staff holds `permission`, sorted.
 

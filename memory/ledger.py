@@ -66,6 +66,11 @@ class SectionRow:
     dropped: Sequence[Dropped] = ()
 
     @property
+    def position(self) -> int:
+        """Its place in the prompt."""
+        return POSITIONS[self.name]
+
+    @property
     def candidates(self) -> int:
         """How many items wanted in: those that are there, whole or cut, and those left out."""
         return self.items + sum(gone.reason != CUT for gone in self.dropped)

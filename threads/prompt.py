@@ -3,317 +3,275 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from datetime import datetime, timedelta
-from random import SystemRandom
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, Final
 
-from governance.policy_rules import Policy
-from governance.secrets import strip_secrets
-from memory.assembly import (
-    HandedItem,
-    PackedSection,
-    build_messages,
-    pack_handed,
-    prompt_tokens,
-)
-from memory.boundary import Wording, new_tag, wording_for
-from memory.language import resolve
-from memory.ledger import Ledger, SectionRow, target_budget
-from memory.providers.base import ChatMessage
-from memory.scope import Scope
+from memory.assembly import build_messages, prompt_tokens
+from memory.compression.chain import LevelStep
+from memory.compression.veto import FixedText, VetoList
+from memory.ledger import Ledger
+from memory.precheck import Decision, Demand, decide
+from memory.providers.base import ChatMessage, ToolSpec
+from memory.sections import PackedSection
 from memory.tokens import estimate
-from threads.history import ThreadSection, ThreadView, thread_section
-from threads.models import Agent
+from threads.past import PackedPast
+from threads.prompt_input import IN_RUN_CHARS, PromptInput
+from threads.prompt_ledger import Fixed, account, past_row
+from threads.prompt_parts import (
+    AFTER_PAST,
+    BEFORE_PAST,
+    PROMPT_ORDER,
+    PROMPT_ORDER_AFTER,
+    Candidates,
+)
+from threads.squeezing import (
+    Frame,
+    PendingSummary,
+    Squeezed,
+    shrink,
+    squeeze_past,
+    veto_of,
+    with_stand_in,
+)
 
-_RANDOM = SystemRandom()
-_ANNOUNCEMENT_TOKENS = 12
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HandedFact:
-    """A fact handed in: a value from a database step, with the time it was true."""
-
-    label: str
-    value: str
-    as_of: datetime | None = None
-    source: str | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HandedMaterial:
-    """Material handed in: something to read, not something that is so."""
-
-    title: str
-    content: str
-    source: str | None = None
-    as_of: datetime | None = None
+_ANNOUNCEMENT_TOKENS: Final = 12
+_MOST_TRIES: Final = 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RunRequest:
-    """What a client asks; `continues_run_id` names the run whose artefacts it goes on with."""
+class Filled:
+    """The packed sections of one prompt: an account that balances.
 
-    input: str
-    user_id: str
-    thread_id: str | None = None
-    facts: tuple[HandedFact, ...] = ()
-    materials: tuple[HandedMaterial, ...] = ()
-    metadata: Mapping[str, Any] = field(default_factory=dict)
-    continues_run_id: str | None = None
+    Attributes:
+        budget: What the parts were allowed together, in estimated tokens.
+        sections: The packed sections by name, without past and request.
+        squeezed: The past as it got in, and what was done to it.
+        decision: The precheck's decision.
+    """
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PromptInput:
-    """Everything one prompt is made from; `scope` names the thread's session."""
-
-    scope: Scope
-    agent: Agent
-    policy: Policy
-    view: ThreadView
-    request: RunRequest
-    question: str
-    now: datetime
+    budget: int
+    sections: Mapping[str, PackedSection]
+    squeezed: Squeezed
+    decision: Decision
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Assembled:
-    """A prompt, its ledger, and its items as API.md shows them (without the question)."""
+    """A prompt, its ledger, and all that is needed to make it smaller while its run goes on.
 
+    `messages` is empty and `filled` None where the prompt was rejected.
+    """
+
+    given: PromptInput
     ledger: Ledger
-    messages: tuple[ChatMessage, ...]
-    items: Sequence[Mapping[str, Any]]
+    messages: tuple[ChatMessage, ...] = ()
+    filled: Filled | None = None
+    compressions: tuple[LevelStep, ...] = ()
+
+    @property
+    def target(self) -> int:
+        """What the prompt may cost."""
+        return self.given.target
+
+    @property
+    def items(self) -> list[dict[str, Any]]:
+        """The items the prompt shows, as API.md shows them, in prompt order."""
+        if self.filled is None:
+            return []
+        filled = self.filled
+        before = [item for name in PROMPT_ORDER for item in _shown(filled, name)]
+        after = [item for name in PROMPT_ORDER_AFTER for item in _shown(filled, name)]
+        return [item.as_json() for item in (*before, *filled.squeezed.packed.items, *after)]
+
+    @property
+    def pending_summary(self) -> PendingSummary | None:
+        """What a model should summarise before the first call; None if nothing left."""
+        return self.filled.squeezed.pending if self.filled else None
+
+    @property
+    def veto(self) -> VetoList:
+        """What no compression may lose of the prompt."""
+        return veto_of(self._filled.squeezed.frame)
+
+    @property
+    def _filled(self) -> Filled:
+        """The packed sections of a prompt that was not rejected."""
+        assert self.filled is not None  # noqa: S101 - a rejected prompt has no run that goes on
+        return self.filled
+
+    def count(self, messages: Sequence[ChatMessage], tools: Sequence[ToolSpec]) -> int:
+        """Return the tokens held against the target: never below the real tokenizer's."""
+        return self.given.counter.bound(messages, tools=tools)
+
+    def shrink(self, tokens_less: int) -> tuple[ChatMessage, ...] | None:
+        """Return the messages with the thread's past that much smaller; None if nothing can go."""
+        smaller = shrink(self._filled.squeezed, tokens_less=tokens_less)
+        if smaller is None:
+            return None
+        return render(self.given, self._filled.sections, smaller.packed)
+
+    def told_by(self, summary: str) -> Assembled | None:
+        """Return the prompt with `summary` for what left it; None where it does not fit or hold."""
+        told = with_stand_in(self._filled.squeezed, summary)
+        if told is None:
+            return None
+        filled = replace(self._filled, squeezed=told)
+        messages = render(self.given, filled.sections, told.packed)
+        if self.count(messages, self.given.tools) > self.target:
+            return None
+        return _accepted(self.given, filled, messages, _fixed(self.given))
 
     def messages_as_json(self) -> list[dict[str, str]]:
         """Return the messages as they are stored and shown."""
         return [{"role": message.role, "content": message.content} for message in self.messages]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Parts:
-    """The packed sections of one prompt, and what bounds them, in tokens.
-
-    Attributes:
-        target: What the prompt may cost.
-        bare: The irreducible part: system prompt and question.
-        announcement: The words between the sections and the request, where there is a section.
-    """
-
-    target: int
-    bare: int
-    announcement: int
-    facts: PackedSection
-    history: ThreadSection
-    history_cap: int
-    materials: PackedSection
+def _shown(filled: Filled, name: str) -> Sequence[Any]:
+    packed = filled.sections.get(name)
+    return packed.shown if packed else ()
 
 
 def assemble(given: PromptInput) -> Assembled:
-    """Spend the budget by priority (facts, thread, reference) and account for it.
+    """Spend the budget by priority and account for it; see DESIGN 4 for the decisions.
 
-    When even the bare prompt (system prompt and question) is over the target, nothing is assembled
-    and the ledger's decision is `reject`. Cost: the thread section's one or two queries.
+    The sections are packed by the heuristic; the prompt is then counted as its model counts, and
+    packed again within less where it is over the target. When the irreducible part alone is over
+    the target, or compressing did not help, nothing is assembled and the decision is `reject`.
+    Cost: no query, but for the ids of turns that must be cut.
     """
-    wording = wording_for(resolve(given.agent.language, given.question))
-    tag = new_tag(_RANDOM)
-    parts = _pack_all(given, wording, tag)
-    if parts.bare > parts.target:
-        return Assembled(ledger=_account(given, parts, (), is_rejected=True), messages=(), items=())
-    messages = build_messages(
-        system_prompt=given.agent.system_prompt,
-        wording=wording,
-        tag=tag,
-        sections=(parts.facts.text, parts.history.text, parts.materials.text),
-        request=given.question,
-    )
-    ledger = _account(given, parts, messages, is_rejected=False)
-    return Assembled(ledger=ledger, messages=messages, items=_items(given, parts))
+    wanted = given.candidates()
+    fixed = _fixed(given)
+    if fixed.counted > given.target:
+        return _rejected(given, wanted, fixed)
+    budget = given.target
+    for _ in range(_MOST_TRIES):
+        filled = _fill(given, wanted, fixed, budget)
+        if filled is None:
+            return _rejected(given, wanted, fixed)
+        messages = render(given, filled.sections, filled.squeezed.packed)
+        counted = given.counter.bound(messages, tools=given.tools)
+        if counted <= given.target and _characters(messages) <= IN_RUN_CHARS:
+            return _accepted(given, filled, messages, fixed)
+        budget = _smaller(budget, filled, fixed, counted, given)
+    return _rejected(given, wanted, fixed)
 
 
-def _pack_all(given: PromptInput, wording: Wording, tag: str) -> _Parts:
-    agent, policy = given.agent, given.policy
-    target = target_budget(
-        context_window=agent.context_window, max_output_tokens=agent.max_output_tokens
-    )
-    bare = prompt_tokens(
-        build_messages(
-            system_prompt=agent.system_prompt,
-            wording=wording,
-            tag=tag,
-            sections=(),
-            request=given.question,
-        )
-    )
-    announcement = estimate(wording.request_follows) + estimate(tag) + _ANNOUNCEMENT_TOKENS
-    left = max(target - bare - announcement, 0)
-    facts = pack_handed(
-        name="facts",
-        items=_facts(given),
-        wording=wording,
-        tag=tag,
-        cap=min(policy.count("facts_tokens"), left),
-    )
-    left -= facts.row.granted
-    history_cap = min(policy.count("thread_tokens"), left)
-    history = thread_section(
-        scope=given.scope,
-        view=given.view,
-        wording=wording,
-        tag=tag,
-        policy=policy,
-        cap=history_cap,
-    )
-    left -= history.tokens
-    materials = pack_handed(
-        name="reference",
-        items=_materials(given),
-        wording=wording,
-        tag=tag,
-        cap=min(policy.count("reference_tokens"), left),
-    )
-    return _Parts(
-        target=target,
-        bare=bare,
+def _smaller(budget: int, filled: Filled, fixed: Fixed, counted: int, given: PromptInput) -> int:
+    """Return a budget by which the prompt, as its model counts, should come out within target."""
+    used = fixed.estimated + _granted(filled)
+    return min(budget - 8, used * given.target // max(counted, 1) - 8)
+
+
+def _granted(filled: Filled) -> int:
+    sections = sum(packed.row.granted for packed in filled.sections.values())
+    return sections + filled.squeezed.packed.tokens
+
+
+def _characters(messages: Sequence[ChatMessage]) -> int:
+    return sum(len(message.content) for message in messages)
+
+
+def _fixed(given: PromptInput) -> Fixed:
+    bare = render(given, {}, PackedPast())
+    wording = given.wording
+    announcement = estimate(wording.request_follows) + estimate(given.tag) + _ANNOUNCEMENT_TOKENS
+    return Fixed(
+        estimated=prompt_tokens(bare) + given.counter.tool_tokens(given.tools),
+        counted=given.counter.bound(bare, tools=given.tools),
         announcement=announcement,
-        facts=facts,
-        history=history,
-        history_cap=history_cap,
-        materials=materials,
     )
 
 
-def _facts(given: PromptInput) -> list[HandedItem]:
-    fresh = timedelta(days=given.policy.count("freshness_fact_days"))
-    return [
-        HandedItem(
-            kind="fact",
-            id=f"fact-{number}",
-            label=strip_secrets(fact.label).text,
-            text=strip_secrets(fact.value).text,
-            source=strip_secrets(fact.source or "").text,
-            as_of=fact.as_of,
-            is_stale=fact.as_of is not None and given.now - fact.as_of > fresh,
-        )
-        for number, fact in enumerate(given.request.facts, start=1)
-    ]
-
-
-def _materials(given: PromptInput) -> list[HandedItem]:
-    fresh = timedelta(days=given.policy.count("freshness_knowledge_days"))
-    return [
-        HandedItem(
-            kind="material",
-            id=f"material-{number}",
-            label=strip_secrets(material.title).text,
-            text=strip_secrets(material.content).text,
-            source=strip_secrets(material.source or "").text,
-            as_of=material.as_of,
-            is_stale=material.as_of is not None and given.now - material.as_of > fresh,
-        )
-        for number, material in enumerate(given.request.materials, start=1)
-    ]
-
-
-def _account(
-    given: PromptInput, parts: _Parts, messages: Sequence[ChatMessage], *, is_rejected: bool
-) -> Ledger:
-    history = parts.history
-    thread_row = SectionRow(
-        name="thread",
-        cap=parts.history_cap,
-        wanted=history.wanted,
-        granted=0 if is_rejected else history.tokens,
-        items=0 if is_rejected else history.items,
-        dropped=history.dropped(),
-    )
-    asked = estimate(given.question)
-    request_row = SectionRow(
-        name="request",
-        cap=parts.target,
-        wanted=asked,
-        granted=0 if is_rejected else asked,
-        items=1,
-    )
-    candidates = [parts.facts.row, thread_row, parts.materials.row]
-    rows = [row for row in candidates if row.wanted]
-    is_cut = any(row.dropped for row in rows)
-    decision = "reject" if is_rejected else ("trim" if is_cut else "pass")
-    sent = 0 if is_rejected else prompt_tokens(messages)
-    with_all = parts.bare + sum(row.wanted for row in rows) + (parts.announcement if rows else 0)
-    return Ledger(
-        decision=decision,
-        # Estimated piece by piece, so a little apart from the whole: never below what is sent.
-        current_tokens=max(with_all, sent),
-        prompt_tokens=sent,
-        target_budget=parts.target,
-        context_window=given.agent.context_window,
-        candidate_count=sum(row.candidates for row in rows),
-        sections=(*rows, request_row),
+def render(
+    given: PromptInput, sections: Mapping[str, PackedSection], past: PackedPast
+) -> tuple[ChatMessage, ...]:
+    """Return the messages of packed sections in prompt order."""
+    before = [sections[name].text for name in PROMPT_ORDER if name in sections]
+    after = [sections[name].text for name in PROMPT_ORDER_AFTER if name in sections]
+    return build_messages(
+        system_prompt=given.agent.system_prompt,
+        wording=given.wording,
+        tag=given.tag,
+        sections=(*before, past.text, *after),
+        request=given.question,
+        past=past.messages,
     )
 
 
-def _items(given: PromptInput, parts: _Parts) -> list[dict[str, Any]]:
-    """Return what the prompt shows, each with where it came from and how far to trust it (D01)."""
-    found: list[dict[str, Any]] = []
-    for name, packed in (("facts", parts.facts), ("reference", parts.materials)):
-        for item, tokens in packed.shown:
-            found.append(_handed_json(given, name, item, tokens))
-    found += _thread_items(given, parts.history)
-    return found
+def _fill(given: PromptInput, wanted: Candidates, fixed: Fixed, budget: int) -> Filled | None:
+    """Pack everything within `budget`, by priority; None if compressing the past did not help."""
+    left = budget - fixed.estimated
+    sections: dict[str, PackedSection] = {}
+    room = max(left - fixed.announcement, 0)
+    for name in BEFORE_PAST:
+        sections[name] = wanted.pack(name, room=room)
+        room -= sections[name].row.granted
+    usual = given.past.pack(cap=min(given.past.usual_cap(), given.target))
+    demand = Demand(
+        target=budget,
+        irreducible=fixed.estimated + sections["preferences"].row.granted,
+        needed=sections["facts"].row.granted + sections["core"].row.granted + usual.tokens,
+        optional=[wanted.pack(name, room=budget).row.wanted for name in AFTER_PAST],
+        is_anything_cut=_is_cut(sections) or bool(usual.dropped),
+    )
+    decision = decide(demand)
+    frame = Frame(
+        past=given.past,
+        room=room,
+        render=lambda packed: render(given, sections, packed),
+        usual=usual,
+        question=given.question,
+        system_prompt=given.agent.system_prompt,
+        language=given.wording.language,
+        fixed=_fixed_texts(sections),
+    )
+    squeezed: Squeezed | None = Squeezed(packed=usual, frame=frame)
+    if decision == "reject" or usual.tokens > room:
+        squeezed, decision = squeeze_past(frame), "compress"
+    if squeezed is None:
+        return None
+    room -= squeezed.packed.tokens
+    for name in AFTER_PAST:
+        sections[name] = wanted.pack(name, room=room)
+        room -= sections[name].row.granted
+    if decision == "pass" and _is_cut(sections):
+        decision = "trim"
+    return Filled(budget=budget, sections=sections, squeezed=squeezed, decision=decision)
 
 
-def _handed_json(given: PromptInput, section: str, item: HandedItem, tokens: int) -> dict[str, Any]:
-    source = {"kind": "request", "id": item.source or None, "external_id": None}
-    return _item(section, item.kind, item.id, item.kind) | {
-        "source": source,
-        "created_at": given.now.isoformat(),
-        "as_of": item.as_of.isoformat() if item.as_of else None,
-        "stale": item.is_stale,
-        "tokens": tokens,
-        "content": f"{item.label}: {item.text}" if item.label else item.text,
-    }
+def _is_cut(sections: Mapping[str, PackedSection]) -> bool:
+    return any(packed.row.dropped for packed in sections.values())
 
 
-def _thread_items(given: PromptInput, history: ThreadSection) -> list[dict[str, Any]]:
-    found = []
-    if history.summary:
-        source = {"kind": "thread", "id": given.scope.thread_id, "external_id": None}
-        found.append(
-            _item("thread", "summary", given.scope.thread_id or "", "derived")
-            | {
-                "source": source,
-                "tokens": estimate(history.summary),
-                "content": history.summary,
-            }
-        )
-    for head in history.shown:
-        source = {"kind": "run", "id": head.run_id, "external_id": head.external_id}
-        found.append(
-            _item("thread", "turn", head.run_id, "observed")
-            | {
-                "source": source,
-                "created_at": head.created_at.isoformat(),
-                "tokens": head.tokens,
-            }
-        )
-    return found
+def _fixed_texts(sections: Mapping[str, PackedSection]) -> tuple[FixedText, ...]:
+    """Return the sections that no compression of the past may lose."""
+    return tuple(
+        FixedText(kind="section", id=name, text=sections[name].text)
+        for name in ("preferences", "core")
+        if sections[name].text
+    )
 
 
-def _item(section: str, kind: str, item_id: str, tier: str) -> dict[str, Any]:
-    """Return an Item of API.md with nothing but its name; callers fill in what they know."""
-    return {
-        "section": section,
-        "kind": kind,
-        "id": item_id,
-        "tier": tier,
-        "source": None,
-        "created_at": None,
-        "approved_at": None,
-        "as_of": None,
-        "confidence": None,
-        "weight": None,
-        "stale": False,
-        "tokens": 0,
-        "score": None,
-        "content": None,
-    }
+def _accepted(
+    given: PromptInput, filled: Filled, messages: tuple[ChatMessage, ...], fixed: Fixed
+) -> Assembled:
+    rows = [packed.row for packed in filled.sections.values()]
+    rows.append(past_row(given, filled.squeezed.packed))
+    sent = given.counter.sent(messages, tools=given.tools)
+    ledger = account(given, rows, fixed, decision=filled.decision, sent=sent)
+    return Assembled(
+        given=given,
+        ledger=ledger,
+        messages=messages,
+        filled=filled,
+        compressions=filled.squeezed.steps,
+    )
+
+
+def _rejected(given: PromptInput, wanted: Candidates, fixed: Fixed) -> Assembled:
+    """Account for a prompt that can not be: what everything would have cost, nothing granted."""
+    names = (*BEFORE_PAST, *AFTER_PAST)
+    packed = [wanted.pack(name, room=given.target) for name in names]
+    usual = given.past.pack(cap=min(given.past.usual_cap(), given.target))
+    rows = [*(one.row for one in packed), past_row(given, usual)]
+    return Assembled(given=given, ledger=account(given, rows, fixed, decision="reject", sent=0))

@@ -22,7 +22,7 @@ from memory.compression.turns import SummaryTurn
 from memory.language import Language, dominant_language
 from memory.models import Job, JobKind, MemoryOp
 from memory.rls import scoped_transaction
-from memory.sanitize import sanitize
+from memory.sanitize import break_joined, sanitize
 from memory.scope import Scope
 from memory.tokens import estimate
 from threads.chat import memory_providers, price, provider_config
@@ -203,7 +203,11 @@ def _turns(scope: Scope, heads: Sequence[TurnHead], most: int) -> tuple[SummaryT
     ]
     if len(found) != len(heads):
         return ()
-    return tuple(_cleaned(shortened(turn, most // 4)) for turn in found)
+    said = break_joined([turn.user_text for turn in found])
+    return tuple(
+        _cleaned(shortened(replace(turn, user_text=text), most // 4))
+        for turn, text in zip(found, said, strict=True)
+    )
 
 
 def _cleaned(turn: SummaryTurn) -> SummaryTurn:

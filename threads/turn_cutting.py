@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
-from memory.boundary import HistoryTurn, Wording
+from memory.boundary import HistoryTurn, ToolLine, Wording
 from memory.cutting import BARE_MARK, FittedText, fit_text
 from memory.sanitize import sanitize
 from memory.tokens import estimate
@@ -14,6 +14,7 @@ from memory.tokens import estimate
 # What the two labels and line ends of a turn cost in a prompt, in tokens.
 TURN_OVERHEAD_TOKENS: Final = 10
 LEAST_TURN_TOKENS: Final = 40
+_LINE_OVERHEAD_TOKENS: Final = 12
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,7 +35,22 @@ class FittedTurn(HistoryTurn):
 def shown_tokens(turn: HistoryTurn, *, wording: Wording) -> int:
     """Estimate what a turn costs as the prompt shows it; a failed one shows its placeholder."""
     answer = wording.failed_placeholder if turn.is_failed else turn.assistant_text
-    return estimate(turn.user_text) + estimate(answer) + TURN_OVERHEAD_TOKENS
+    told = estimate(turn.user_text) + estimate(answer) + TURN_OVERHEAD_TOKENS
+    return told + sum(line_tokens(line) for line in turn.tool_lines)
+
+
+def line_tokens(line: ToolLine) -> int:
+    """Estimate what one tool line costs, its frame included."""
+    parts = (line.name, line.arguments, line.result, line.reference_id)
+    return sum(estimate(part) for part in parts) + _LINE_OVERHEAD_TOKENS
+
+
+def referenced(turn: HistoryTurn) -> HistoryTurn:
+    """Return a turn whose tool lines keep no more than the tool's name and the reference id."""
+    if not turn.tool_lines:
+        return turn
+    bare = tuple(replace(line, arguments="…", result="…") for line in turn.tool_lines)
+    return replace(turn, tool_lines=bare)
 
 
 def cleaned_turn(turn: HistoryTurn) -> FittedTurn:
@@ -43,6 +59,7 @@ def cleaned_turn(turn: HistoryTurn) -> FittedTurn:
         user_text=sanitize(turn.user_text).text,
         assistant_text="" if turn.is_failed else sanitize(turn.assistant_text).text,
         is_failed=turn.is_failed,
+        tool_lines=turn.tool_lines,
     )
 
 
@@ -91,7 +108,11 @@ def _cut_turn(
     turn: HistoryTurn, share: int, marks: CutMarks, wording: Wording
 ) -> FittedTurn | None:
     """Return a turn within `share` tokens; None if one of its texts has no place in them."""
-    room = share - TURN_OVERHEAD_TOKENS
+    told = sum(line_tokens(line) for line in turn.tool_lines)
+    lines = referenced(turn).tool_lines
+    while lines and sum(line_tokens(line) for line in lines) > share // 3:
+        lines = lines[1:]
+    room = share - TURN_OVERHEAD_TOKENS - sum(line_tokens(line) for line in lines)
     if turn.is_failed:
         room -= estimate(wording.failed_placeholder)
         question = _fit(turn.user_text, room, marks.question)
@@ -108,7 +129,11 @@ def _cut_turn(
         user_text=question.text,
         assistant_text=answer.text,
         is_failed=turn.is_failed,
-        left_out_tokens=question.left_out_tokens + answer.left_out_tokens,
+        left_out_tokens=question.left_out_tokens
+        + answer.left_out_tokens
+        + told
+        - sum(line_tokens(line) for line in lines),
+        tool_lines=lines,
     )
 
 

@@ -29,7 +29,7 @@ from threads.models import (
     Thread,
     ThreadStatus,
 )
-from threads.pipeline import ThreadArchivedError
+from threads.places import ThreadArchivedError
 from threads.runs import read_run
 from threads.titles import title_of
 

@@ -4,29 +4,33 @@ from __future__ import annotations
 
 import random
 import time
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pytest
 
 from governance.policy_rules import effective
 from memory.boundary import CHINESE, ENGLISH, new_tag, wrap_history
+from memory.ledger import Dropped
 from memory.models import Tenant
 from memory.rls import scoped_transaction
 from memory.sanitize import sanitize
+from memory.scope import Scope
 from memory.tokens import estimate
 from tests.factories import make_agent, make_run, make_tenant
 from tests.talking import new_thread, session_of, tell
 from threads.history import (
-    ThreadSection,
     ThreadView,
+    TurnHead,
     load_turns,
     needs_roll,
     read_view,
-    thread_section,
     uncovered_totals,
     verbatim_room,
 )
 from threads.models import Message, Run, Thread, ThreadSummary
+from threads.past import PackedPast
+from threads.rolling import read_rolling
 
 ZH = "把第三题的二叉树改成红黑树，满分一百分，6月20日考试，"
 EN = "Please swap question 3 of the exam, 100 points, due on June 20th, "
@@ -50,14 +54,60 @@ def summarise(thread: Thread, text: str, upto: int) -> None:
         )
 
 
+@dataclass(frozen=True, kw_only=True)
+class ThreadSection:
+    """A packed past as these tests look at it."""
+
+    packed: PackedPast
+    view: ThreadView
+
+    @property
+    def text(self) -> str:
+        return self.packed.text
+
+    @property
+    def tokens(self) -> int:
+        return self.packed.tokens
+
+    @property
+    def wanted(self) -> int:
+        return self.packed.wanted
+
+    @property
+    def summary(self) -> str:
+        return "".join(item.content for item in self.packed.items if item.kind == "summary")
+
+    @property
+    def shown(self) -> list[TurnHead]:
+        by_id = {head.run_id: head for head in self.view.heads}
+        return [
+            replace(by_id[item.id], tokens=item.tokens)
+            for item in self.packed.items
+            if item.kind == "turn"
+        ]
+
+    def dropped(self) -> tuple[Dropped, ...]:
+        return self.packed.dropped
+
+
+def packed(scope: Scope, view: ThreadView, *, wording: Any, policy: Any, cap: int) -> ThreadSection:
+    past = read_rolling(
+        scope=scope,
+        thread_id=scope.thread_id or "",
+        view=view,
+        wording=wording,
+        tag=TAG,
+        policy=effective({**policy.values, "thread_tokens": cap}),
+    )
+    return ThreadSection(packed=past.pack(cap=cap), view=view)
+
+
 def section_of(thread: Thread, *, cap: int = 2000, wording: Any = CHINESE, **policy: Any) -> tuple:
     """Return the view and the section as a prompt of now would have them."""
     scope = session_of(thread)
     with scoped_transaction(scope):
         view = read_view(scope=scope, thread_id=thread.pk)
-        section = thread_section(
-            scope=scope, view=view, wording=wording, tag=TAG, policy=effective(policy), cap=cap
-        )
+        section = packed(scope, view, wording=wording, policy=effective(policy), cap=cap)
     return view, section
 
 
@@ -331,9 +381,7 @@ def test_turn_erased_after_the_look_shifts_no_other(thread: Thread) -> None:
         view = read_view(scope=scope, thread_id=thread.pk)
         gone = Run.objects.in_scope(scope).filter(seq=2)
         gone.delete()
-        section = thread_section(
-            scope=scope, view=view, wording=CHINESE, tag=TAG, policy=effective(), cap=2000
-        )
+        section = packed(scope, view, wording=CHINESE, policy=effective(), cap=2000)
     assert [head.seq for head in section.shown] == [1, 3]
     assert "二问" not in section.text
     assert section.text.index("一答") < section.text.index("三问")

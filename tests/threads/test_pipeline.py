@@ -11,11 +11,12 @@ from django.utils import timezone
 from memory.models import Job
 from memory.rls import scoped_transaction
 from tests.factories import make_agent, make_key, make_tenant, scope_of
-from threads import pipeline
+from threads import pipeline, places
 from threads.driver import RunDriver
 from threads.events import Completed, LastEvent
 from threads.models import Run, RunStatus, RunTrace
-from threads.prompt import HandedFact, HandedMaterial, RunRequest
+from threads.prompt_input import RunRequest
+from threads.prompt_parts import HandedFact, HandedMaterial
 from threads.runs import cancel_run
 
 
@@ -59,7 +60,8 @@ def test_second_message_of_thread_sees_first(world):
             (2, "succeeded", 2),
         ]
         steps = RunTrace.objects.in_scope(scope_of(tenant)).get(run_id=second.run_id).steps
-    assert [step["kind"] for step in steps] == ["scope", "precheck", "assemble", "model"]
+    kinds = [step["kind"] for step in steps]
+    assert kinds == ["scope", "precheck", "assemble", "model", "writeback"]
     row = next(row for row in second.context["sections"] if row["name"] == "thread")
     assert 0 < row["granted"] <= row["cap"] == 2000
 
@@ -70,7 +72,7 @@ def test_thread_of_other_user_or_agent_is_mismatch(world):
     first, _ = ask(key, agent, "hello there")
     other = make_agent(tenant)
     for who, whom in ((agent, "someone-else"), (other, "teacher-7")):
-        with pytest.raises(pipeline.ThreadMismatchError):
+        with pytest.raises(places.ThreadMismatchError):
             ask(key, who, "hi", thread_id=first.thread_id, user_id=whom)
 
 

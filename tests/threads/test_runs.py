@@ -282,7 +282,8 @@ def test_first_turn_and_turn_after_a_long_pause_are_bootstrap(world: Any) -> Non
     second = prepare(key, agent, "二", first.thread_id)
     assert (first.is_bootstrap, second.is_bootstrap) == (True, False)
     with scoped_transaction(first.scope):
-        Thread.objects.in_scope(first.scope).update(updated_at=timezone.now() - timedelta(hours=1))
+        an_hour_ago = timezone.now() - timedelta(hours=1)
+        Run.objects.in_scope(first.scope).update(created_at=an_hour_ago)
     assert prepare(key, agent, "三", first.thread_id).is_bootstrap
 
 

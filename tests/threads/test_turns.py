@@ -18,7 +18,7 @@ from memory.rls import scoped_transaction
 from tests.factories import NOW, make_agent, make_end_user, make_tenant, scope_of
 from tests.talking import new_thread, session_of, tell
 from threads.models import Message, Run, RunOrigin, Thread, ThreadStatus
-from threads.pipeline import ThreadArchivedError
+from threads.places import ThreadArchivedError
 from threads.turns import RecordedMessage, RecordedTurn, record_turn, record_turns
 
 SECRET = "ghp_16C7e42F292c6912E7710c838347Ae178B4a"

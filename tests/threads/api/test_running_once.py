@@ -21,7 +21,7 @@ from tests.fakes.openai_server import echo
 from tests.threads.api.stage import ASK, Stage, code_of
 from threads.api.running import RunCall, drive_stream
 from threads.pipeline import PreparedRun
-from threads.prompt import RunRequest
+from threads.prompt_input import RunRequest
 
 
 @pytest.mark.req("A11")

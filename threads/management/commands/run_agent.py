@@ -18,7 +18,7 @@ from threads import pipeline
 from threads.driver import RunDriver
 from threads.events import Completed, LastEvent
 from threads.models import Agent, Run
-from threads.prompt import RunRequest
+from threads.prompt_input import RunRequest
 from threads.runs import read_run
 
 

@@ -1,0 +1,186 @@
+"""Packing items into one section of a prompt, within its cap, each with what it says of itself. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from memory.boundary import Wording, wrap_section
+from memory.cutting import FittedText, fit_text
+from memory.ledger import CUT, Dropped, SectionRow
+from memory.sanitize import sanitize
+from memory.tokens import estimate
+from memory.trust import ContextItem
+
+_FACTS: Final = {"zh": "已知事实", "en": "Facts"}
+_REFERENCE: Final = {"zh": "参考资料", "en": "Reference material"}
+_LEAST_PIECE_TOKENS: Final = 24
+_CUT: Final = " … "
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Candidate:
+    """An item that wants into a section, and the words its line is made from.
+
+    Attributes:
+        item: What it says of itself; tokens are filled in when it is packed.
+        label: A fact's label, a material's title, a file's name.
+        text: What it says, as it is stored.
+        may_cut: Whether its middle may be left out; a fact is there whole or not at all.
+    """
+
+    item: ContextItem
+    label: str
+    text: str
+    may_cut: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PackedSection:
+    """A section's text within its cap, its ledger row, and the items that made it in."""
+
+    text: str
+    row: SectionRow
+    shown: tuple[ContextItem, ...]
+
+
+def section_heading(*, name: str, wording: Wording) -> str:
+    """Return the words that name a section to the model."""
+    headings = {
+        "facts": _FACTS[wording.language],
+        "reference": _REFERENCE[wording.language],
+        "preferences": wording.preferences,
+        "core": wording.core,
+        "related": wording.related,
+        "continue": wording.continuable,
+    }
+    return headings[name]
+
+
+def pack_section(
+    *, name: str, candidates: Sequence[Candidate], wording: Wording, tag: str, cap: int
+) -> PackedSection:
+    """Return one section within `cap` tokens, boundary included.
+
+    Items go in whole and in order while they fit; the first that does not fit is cut in the middle
+    if it may be and enough room is left, all others are dropped. Both are named.
+    """
+    heading = section_heading(name=name, wording=wording)
+    lines = [_line(candidate, wording) for candidate in candidates]
+    around = estimate(wrap_section(wording=wording, tag=tag, section=heading, body="")) + 2
+    kept, dropped = _fill(candidates, lines, cap - around)
+    text = _wrap(heading, wording, tag, kept)
+    while kept and estimate(text) > cap:  # cleaned together, lines can cost more than one by one
+        last = kept.pop()
+        dropped = [gone for gone in dropped if gone.id != last.item.id]
+        dropped.append(_without_room(last.item, last.tokens + last.line.left_out_tokens))
+        text = _wrap(heading, wording, tag, kept)
+    granted = estimate(text)
+    return PackedSection(
+        text=text,
+        shown=tuple(replace(one.item, tokens=one.tokens) for one in kept),
+        row=SectionRow(
+            name=name,
+            cap=cap,
+            # As cleaned: what is there and what is not, so that an uncut section got all it wanted.
+            wanted=granted + sum(gone.tokens for gone in dropped),
+            granted=granted,
+            items=len(kept),
+            dropped=tuple(dropped),
+        ),
+    )
+
+
+def pack_fixed(*, name: str, text: str, item: ContextItem, cap: int) -> PackedSection:
+    """Return a section of one text of our own, whole or not at all; nothing for an empty text."""
+    cost = estimate(text)
+    fits = bool(text) and cost <= cap
+    left_out = () if fits or not text else (_without_room(item, cost),)
+    return PackedSection(
+        text=text if fits else "",
+        shown=(replace(item, tokens=cost),) if fits else (),
+        row=SectionRow(
+            name=name,
+            cap=cap,
+            wanted=cost,
+            granted=cost if fits else 0,
+            items=int(fits),
+            dropped=left_out,
+        ),
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Kept:
+    """An item that is in, and its line as it stands there."""
+
+    item: ContextItem
+    line: FittedText
+
+    @property
+    def tokens(self) -> int:
+        return estimate(self.line.text)
+
+
+def _fill(
+    candidates: Sequence[Candidate], lines: Sequence[str], room: int
+) -> tuple[list[_Kept], list[Dropped]]:
+    """Choose the lines that fit into `room` tokens, cleaned, and name the items that do not."""
+    kept: list[_Kept] = []
+    dropped: list[Dropped] = []
+    for candidate, line in zip(candidates, lines, strict=True):
+        item = candidate.item
+        may_cut = candidate.may_cut and not dropped and room >= _LEAST_PIECE_TOKENS
+        fitted = fit_text(line, most=room, marks=(_CUT,) if may_cut else ())
+        if fitted is None:
+            dropped.append(_without_room(item, _cost(line, room)))
+            continue
+        if fitted.is_cut:
+            missing = fitted.left_out_tokens
+            dropped.append(Dropped(kind=item.kind, id=item.id, tokens=missing, reason=CUT))
+        one = _Kept(item=item, line=fitted)
+        room -= one.tokens + 1
+        kept.append(one)
+    return kept, dropped
+
+
+def _cost(line: str, room: int) -> int:
+    """Estimate a line as cleaned, where that decides; cleaning what never had room is in vain."""
+    cost = estimate(line)
+    return cost if cost > room else estimate(sanitize(line).text)
+
+
+def _without_room(item: ContextItem, tokens: int) -> Dropped:
+    return Dropped(kind=item.kind, id=item.id, tokens=tokens, reason="section_cap")
+
+
+def _wrap(heading: str, wording: Wording, tag: str, kept: Sequence[_Kept]) -> str:
+    if not kept:
+        return ""
+    body = "\n".join(one.line.text for one in kept)
+    return wrap_section(wording=wording, tag=tag, section=heading, body=body)
+
+
+def _line(candidate: Candidate, wording: Wording) -> str:
+    """Return an item's line: its label, where it comes from, when it was true, what it says."""
+    is_zh = wording.language == "zh"
+    notes = _notes(candidate.item, is_zh=is_zh)
+    if notes and is_zh:
+        note = f"（{'，'.join(notes)}）"
+    else:
+        note = f" ({', '.join(notes)})" if notes else ""
+    joint = "：" if is_zh else ": "
+    label, text = candidate.label, candidate.text
+    return f"- {label}{note}{joint}{text}" if label else f"- {text}{note}"
+
+
+def _notes(item: ContextItem, *, is_zh: bool) -> list[str]:
+    notes = [item.source.id] if item.source and item.source.id else []
+    if item.as_of is not None:
+        notes.append(("截至 " if is_zh else "as of ") + f"{item.as_of:%Y-%m-%d %H:%M} UTC")
+    elif item.approved_at is not None:
+        notes.append(("确认于 " if is_zh else "confirmed ") + f"{item.approved_at:%Y-%m-%d}")
+    if item.stale:
+        notes.append("可能已过期" if is_zh else "may be out of date")
+    return notes

@@ -1,0 +1,98 @@
+"""What one prompt is made from: the request, the agent, and everything loaded for it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, Final
+
+from governance.policy_rules import Policy
+from memory.boundary import Wording
+from memory.ledger import target_budget
+from memory.providers.base import ToolSpec
+from memory.sections import Candidate
+from threads.counting import Counter
+from threads.models import Agent
+from threads.past import Past
+from threads.prompt_parts import (
+    Candidates,
+    HandedFact,
+    HandedMaterial,
+    fact_candidates,
+    guidelines_text,
+    material_candidates,
+    workspace_candidates,
+)
+from threads.tools.records import WorkspaceFile
+
+IN_RUN_TOKENS: Final = 80_000
+IN_RUN_CHARS: Final = 200_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunRequest:
+    """What a client asks; `continues_run_id` names the run whose artefacts it goes on with."""
+
+    input: str
+    user_id: str
+    thread_id: str | None = None
+    facts: tuple[HandedFact, ...] = ()
+    materials: tuple[HandedMaterial, ...] = ()
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+    continues_run_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PromptInput:
+    """Everything one prompt is made from.
+
+    Attributes:
+        past: The thread's past, loaded in the scope of its session.
+        counter: Counts what the agent's model will.
+        tools: What the model may call.
+        remembered: Further items by section: preferences, core, related, reference.
+        workspace: The artefacts to go on with.
+    """
+
+    agent: Agent
+    policy: Policy
+    wording: Wording
+    tag: str
+    past: Past
+    counter: Counter
+    request: RunRequest
+    question: str
+    now: datetime
+    is_bootstrap: bool = False
+    tools: tuple[ToolSpec, ...] = ()
+    remembered: Mapping[str, Sequence[Candidate]] = field(default_factory=dict)
+    workspace: tuple[WorkspaceFile, ...] = ()
+
+    @property
+    def target(self) -> int:
+        """What the prompt may cost: the target budget, and never more than the in-run window."""
+        agent = self.agent
+        budget = target_budget(
+            context_window=agent.context_window, max_output_tokens=agent.max_output_tokens
+        )
+        return min(budget, IN_RUN_TOKENS)
+
+    def candidates(self) -> Candidates:
+        """Return what wants in besides the past."""
+        request, policy, now = self.request, self.policy, self.now
+        found = {name: list(wanted) for name, wanted in self.remembered.items()}
+        found["facts"] = fact_candidates(facts=request.facts, policy=policy, now=now)
+        materials = material_candidates(materials=request.materials, policy=policy, now=now)
+        found["reference"] = [*materials, *found.get("reference", [])]
+        found["continue"] = workspace_candidates(files=self.workspace)
+        guide = guidelines_text(
+            wording=self.wording, role=self.agent.role, tools=[tool.name for tool in self.tools]
+        )
+        return Candidates(
+            wording=self.wording,
+            tag=self.tag,
+            policy=policy,
+            by_section=found,
+            guidelines=guide if self.is_bootstrap else "",
+        )

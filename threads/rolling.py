@@ -1,0 +1,391 @@
+"""The strategy `rolling`: a summary of what is old, and every turn it does not cover, verbatim.
+
+Loading asks the database once; packing is pure (threads.past), but for the ids of the messages of
+the last turns, which are asked for when one of them must be cut.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+from governance.policy_rules import Policy
+from memory.boundary import HistoryTurn, Wording, wrap_history
+from memory.compression.dedupe import dedupe
+from memory.compression.turns import SummaryTurn
+from memory.cutting import BARE_MARK, fit_text
+from memory.ledger import CUT, Dropped
+from memory.sanitize import sanitize
+from memory.scope import Scope
+from memory.tokens import estimate
+from memory.trust import ContextItem, Source
+from threads.cut_marks import read_marks
+from threads.history import ThreadView, TurnHead, load_turns
+from threads.past import PackedPast, Recent, Squeeze
+from threads.turn_cutting import (
+    LEAST_TURN_TOKENS,
+    CutMarks,
+    FittedTurn,
+    cleaned_turn,
+    fit_turns,
+    referenced,
+    shown_tokens,
+)
+
+_MOST_NAMED: Final = 50  # the ledger is stored with every run
+_NEEDLE_CHARS: Final = 16
+_SAME: Final = {"zh": "（与前文相同）", "en": "(same as above)"}
+_OPEN_HEADS: Final = ("待办：", "待办:", "Open:")
+
+LoadedTurns = Sequence[tuple[TurnHead, HistoryTurn]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RollingPast:
+    """A thread's past under the strategy rolling, loaded.
+
+    Attributes:
+        loaded: The newest uncovered turns with their texts, oldest first: as many as could fit.
+        marks_of: Gives, per run, what stands where its texts are cut; may ask the database.
+    """
+
+    thread_id: str
+    view: ThreadView
+    loaded: LoadedTurns
+    wording: Wording
+    tag: str
+    policy: Policy
+    marks_of: Callable[[Sequence[str]], Mapping[str, CutMarks]]
+
+    def usual_cap(self) -> int:
+        """Return policy's cap of the thread section."""
+        return self.policy.count("thread_tokens")
+
+    def texts(self) -> Sequence[str]:
+        """Return the summary and the texts of the loaded turns."""
+        said = [text for _, turn in self.loaded for text in (turn.user_text, turn.assistant_text)]
+        return [self.view.summary, *said]
+
+    def pack(self, *, cap: int, squeeze: Squeeze = Squeeze.WHOLE, stand_in: str = "") -> PackedPast:
+        """Return the section; see threads.past."""
+        if squeeze < Squeeze.SUMMARISED:
+            cap = max(cap, self.usual_cap())
+        draft = _Draft(past=self, turns_loaded=self._squeezed(squeeze), cap=cap, stand_in=stand_in)
+        draft.write()
+        return _packed(self, draft)
+
+    def _squeezed(self, squeeze: Squeeze) -> LoadedTurns:
+        """Return the loaded turns without what repeats, then without what tools answered."""
+        turns = list(self.loaded)
+        if squeeze >= Squeeze.DEDUPED:
+            turns = self._without_repeats(turns)
+        if squeeze >= Squeeze.REFERENCED:
+            turns = [(head, referenced(turn)) for head, turn in turns]
+        return turns
+
+    def _without_repeats(self, turns: LoadedTurns) -> list[tuple[TurnHead, HistoryTurn]]:
+        """Put a mark where an older turn's text says what a turn before it said already."""
+        first = max(len(turns) - self.policy.count("recent_turns"), 0)
+        texts = [
+            text for _, turn in turns[:first] for text in (turn.user_text, turn.assistant_text)
+        ]
+        same = _SAME[self.wording.language]
+        kept = [
+            text if place == of or not text.strip() else same
+            for place, (text, of) in enumerate(zip(texts, dedupe(texts), strict=True))
+        ]
+        older = [
+            (head, replace(turn, user_text=kept[2 * at], assistant_text=kept[2 * at + 1]))
+            for at, (head, turn) in enumerate(turns[:first])
+        ]
+        return [*older, *turns[first:]]
+
+
+def read_rolling(
+    *, scope: Scope, thread_id: str, view: ThreadView, wording: Wording, tag: str, policy: Policy
+) -> RollingPast:
+    """Load the turns that a prompt could show. Cost: one query; another when a turn must be cut."""
+    heads = _chosen(view.heads, policy, policy.count("thread_tokens"))
+    known: dict[str, CutMarks] = {}
+
+    def marks_of(run_ids: Sequence[str]) -> Mapping[str, CutMarks]:
+        missing = [run_id for run_id in run_ids if run_id not in known]
+        if missing:
+            known.update(read_marks(scope=scope, wording=wording, run_ids=missing))
+        return known
+
+    return RollingPast(
+        thread_id=thread_id,
+        view=view,
+        loaded=load_turns(scope=scope, heads=heads),
+        wording=wording,
+        tag=tag,
+        policy=policy,
+        marks_of=marks_of,
+    )
+
+
+def _chosen(heads: Sequence[TurnHead], policy: Policy, room: int) -> list[TurnHead]:
+    """Pick the newest turns that fit; the last few are in whatever they cost, they can be cut."""
+    recent = policy.count("recent_turns")
+    kept = list(reversed(heads))[:recent]
+    used = min(sum(head.tokens for head in kept), policy.count("recent_tokens"))
+    for head in reversed(heads[: len(heads) - len(kept)]):
+        if used + head.tokens > room:
+            break
+        used += head.tokens
+        kept.append(head)
+    kept.reverse()
+    return kept
+
+
+@dataclass(kw_only=True)
+class _Draft:
+    """A thread section being written; `text` is within `cap` once `write` has returned.
+
+    `recent` are the last turns as they are stored, `last` as they are shown, cut from the stored
+    ones anew at each try; `older` are shown whole or not at all.
+    """
+
+    past: RollingPast
+    turns_loaded: LoadedTurns
+    cap: int
+    stand_in: str = ""
+    text: str = ""
+    whole_summary: str = ""
+    summary: str = ""
+    older: list[tuple[TurnHead, FittedTurn]] = field(default_factory=list)
+    recent: list[tuple[TurnHead, HistoryTurn]] = field(default_factory=list)
+    last: list[tuple[TurnHead, FittedTurn]] = field(default_factory=list)
+
+    @property
+    def turns(self) -> list[tuple[TurnHead, FittedTurn]]:
+        """The turns as shown, oldest first."""
+        return self.older + self.last
+
+    @property
+    def waiting(self) -> int:
+        """How many uncovered turns are not shown."""
+        view = self.past.view
+        return len(view.heads) - len(self.turns) + view.older_uncovered
+
+    def write(self) -> None:
+        """Choose, cut and render."""
+        view, policy = self.past.view, self.past.policy
+        cleaned = sanitize(view.summary).text
+        self.whole_summary = cleaned if cleaned.strip() else ""
+        if not (self.whole_summary or view.heads or self.stand_in):
+            return
+        room = self.cap - estimate(self._rendered(waiting=1)) - estimate(self.stand_in)
+        self.summary = self._summary_within(room)
+        left = room - estimate(self.summary)
+        self._choose(left)
+        most = limit = min(policy.count("recent_tokens"), max(left, 0))
+        self._cut_recent(limit)
+        self.text = self._rendered()
+        while (over := estimate(self.text) - self.cap) > 0:
+            if not (self.turns or self.summary or self.stand_in):
+                self.text = ""
+                return
+            limit = self._shrink(most, limit, over)
+            self.text = self._rendered()
+
+    def _choose(self, room: int) -> None:
+        policy = self.past.policy
+        by_id = {head.run_id: (head, turn) for head, turn in self.turns_loaded}
+        chosen = _chosen([head for head, _ in self.turns_loaded], policy, room)
+        loaded = [by_id[head.run_id] for head in chosen]
+        first = max(len(loaded) - policy.count("recent_turns"), 0)
+        self.older = [(head, cleaned_turn(turn)) for head, turn in loaded[:first]]
+        self.recent = loaded[first:]
+
+    def _rendered(self, *, waiting: int | None = None) -> str:
+        told = (self.summary, sanitize(self.stand_in).text)
+        return wrap_history(
+            wording=self.past.wording,
+            tag=self.past.tag,
+            summary="\n".join(text for text in told if text),
+            turns=[turn for _, turn in self.turns],
+            awaiting_count=self.waiting if waiting is None else waiting,
+        )
+
+    def _summary_within(self, room: int) -> str:
+        """Return the summary, cut to its cap and so that the last turns have at least half."""
+        policy = self.past.policy
+        most = min(policy.count("summary_tokens"), room)
+        if self.past.view.heads:
+            most = min(most, max(room // 2, room - policy.count("recent_tokens")))
+        if most < LEAST_TURN_TOKENS:
+            return ""
+        fitted = fit_text(self.whole_summary, most=most, marks=("\n…\n", BARE_MARK))
+        return fitted.text if fitted else ""
+
+    def _cut_recent(self, limit: int) -> None:
+        """Show the last turns within `limit`; where one has no place, no older one has either."""
+        heads = [head for head, _ in self.recent]
+        fitted = fit_turns(
+            turns=[turn for _, turn in self.recent],
+            wording=self.past.wording,
+            limit=limit,
+            read_marks=lambda: self._marks_of(heads),
+        )
+        missing = len(heads) - len(fitted)
+        if missing:
+            self.older, self.recent = [], self.recent[missing:]
+        self.last = list(zip(heads[missing:], fitted, strict=True))
+
+    def _marks_of(self, heads: Sequence[TurnHead]) -> list[CutMarks]:
+        marks = self.past.marks_of([head.run_id for head in heads])
+        return [marks[head.run_id] for head in heads]
+
+    def _shrink(self, most: int, limit: int, over: int) -> int:
+        """Take away the least of it: an older turn, then some of the last ones, then whatever."""
+        if self.older:
+            del self.older[0]
+            return limit
+        least = len(self.recent) * LEAST_TURN_TOKENS
+        if limit > least:
+            limit = max(limit - over - 2, least)
+        elif self.summary:
+            self.summary = ""
+            return limit
+        elif self.stand_in:
+            self.stand_in = ""
+            return limit
+        elif self.recent:
+            del self.recent[0]
+            limit = most  # those that stay may use what it leaves
+        self._cut_recent(limit)
+        return limit
+
+
+def _packed(past: RollingPast, draft: _Draft) -> PackedPast:
+    turns = draft.turns if draft.text else []
+    summary = draft.summary if draft.text else ""
+    stand_in = draft.stand_in if draft.text else ""
+    names = {head.run_id for head, _ in turns}
+    awaiting = [head for head in past.view.heads if head.run_id not in names]
+    return PackedPast(
+        text=draft.text,
+        tokens=estimate(draft.text),
+        items=_items(past, summary, stand_in, turns),
+        dropped=(
+            *_summary_rows(past.thread_id, draft.whole_summary, summary),
+            *_awaiting_rows(past.view, awaiting),
+            *_cut_rows(turns),
+        ),
+        leaving=_leaving(past, names),
+        recent=_recent(past),
+        reference_ids=tuple(
+            line.reference_id for _, turn in turns for line in turn.tool_lines if line.reference_id
+        ),
+        open_items=_open_items(draft.whole_summary),
+    )
+
+
+def _items(
+    past: RollingPast,
+    summary: str,
+    stand_in: str,
+    turns: Sequence[tuple[TurnHead, FittedTurn]],
+) -> tuple[ContextItem, ...]:
+    found = [
+        ContextItem(
+            section="thread",
+            kind="summary",
+            id=past.thread_id,
+            tier="derived",
+            source=Source(kind="thread", id=past.thread_id),
+            content=text,
+            tokens=estimate(text),
+        )
+        for text in (summary, stand_in)
+        if text
+    ]
+    found += [
+        ContextItem(
+            section="thread",
+            kind="turn",
+            id=head.run_id,
+            tier="observed",
+            source=Source(kind="run", id=head.run_id, external_id=head.external_id),
+            created_at=head.created_at,
+            content=_shown(turn, past.wording),
+            tokens=shown_tokens(turn, wording=past.wording),
+        )
+        for head, turn in turns
+    ]
+    return tuple(found)
+
+
+def _shown(turn: HistoryTurn, wording: Wording) -> str:
+    """Return what the prompt shows of a turn: the question, then the answer."""
+    answer = wording.failed_placeholder if turn.is_failed else turn.assistant_text
+    return f"{wording.user_label} {turn.user_text}\n{wording.assistant_label} {answer}"
+
+
+def _leaving(past: RollingPast, shown: set[str]) -> tuple[SummaryTurn, ...]:
+    return tuple(
+        SummaryTurn(
+            seq=head.seq,
+            user_text=sanitize(turn.user_text).text,
+            assistant_text=sanitize(turn.assistant_text).text,
+            at=head.created_at,
+            is_failed=turn.is_failed,
+        )
+        for head, turn in past.loaded
+        if head.run_id not in shown
+    )
+
+
+def _recent(past: RollingPast) -> tuple[Recent, ...]:
+    """Return what shows each of the last turns: the start of a text, or the mark of a cut."""
+    found = []
+    for head, turn in past.loaded[max(len(past.loaded) - past.policy.count("recent_turns"), 0) :]:
+        starts = [
+            sanitize(text[: _NEEDLE_CHARS * 4]).text[:_NEEDLE_CHARS].strip()
+            for text in (turn.user_text, turn.assistant_text)
+        ]
+        found.append(Recent(run_id=head.run_id, needles=tuple(start for start in starts if start)))
+    return tuple(found)
+
+
+def _open_items(summary: str) -> tuple[str, ...]:
+    """Return the open items of a summary, which name themselves at the head of their line."""
+    lines = (line.strip("-• \t") for line in summary.splitlines())
+    return tuple(line for line in lines if line.startswith(_OPEN_HEADS))
+
+
+def _summary_rows(thread_id: str, whole: str, shown: str) -> list[Dropped]:
+    """Name a summary that is not there, or not all of it."""
+    if shown == whole:
+        return []
+    tokens = max(estimate(whole) - estimate(shown), 0)
+    reason = CUT if shown else "section_cap"
+    return [Dropped(kind="summary", id=thread_id, tokens=tokens, reason=reason)]
+
+
+def _awaiting_rows(view: ThreadView, awaiting: Sequence[TurnHead]) -> list[Dropped]:
+    """Name the turns the prompt lacks; those too many to list are one row with their numbers."""
+    rows = []
+    named = awaiting[-_MOST_NAMED:]
+    older = awaiting[: len(awaiting) - len(named)]
+    if view.older_uncovered or older:
+        numbers = f"{view.upto_seq + 1}-{(named or view.heads)[0].seq - 1}"
+        tokens = view.older_tokens + sum(head.tokens for head in older)
+        rows.append(Dropped(kind="turns", id=numbers, tokens=tokens, reason="awaiting_summary"))
+    rows += [
+        Dropped(kind="turn", id=head.run_id, tokens=head.tokens, reason="awaiting_summary")
+        for head in named
+    ]
+    return rows
+
+
+def _cut_rows(turns: Sequence[tuple[TurnHead, FittedTurn]]) -> list[Dropped]:
+    """Name the turns that are shown with their middle left out, by what is missing of them."""
+    return [
+        Dropped(kind="turn", id=head.run_id, tokens=turn.left_out_tokens, reason=CUT)
+        for head, turn in turns
+        if turn.left_out_tokens
+    ]
