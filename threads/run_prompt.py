@@ -74,8 +74,11 @@ class FixedPrompt:
     veto: VetoList = field(default_factory=VetoList)
 
     def count(self, messages: Sequence[ChatMessage], tools: Sequence[ToolSpec]) -> int:
-        """Estimate the tokens."""
-        return prompt_tokens(messages) + sum(estimate(str(tool)) for tool in tools)
+        """Count the tokens, by estimate and by the tokenizer, and return the larger figure."""
+        texts = [message.content for message in messages] + [str(tool) for tool in tools]
+        guess = prompt_tokens(messages) + sum(estimate(str(tool)) for tool in tools)
+        framing = max(guess - sum(estimate(text) for text in texts), 0)
+        return max(guess, sum(estimate(text, kind="tokenizer") for text in texts) + framing)
 
     def shrink(self, tokens_less: int) -> tuple[ChatMessage, ...] | None:
         """Return None."""

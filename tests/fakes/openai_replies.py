@@ -147,6 +147,13 @@ def tool_call(name: str, arguments: str, *, call_id: str | None = "call_1", inde
     return {**made, "function": {"name": name, "arguments": arguments}}
 
 
+def calls(*made: tuple[str, str], said: str = "", **options: Any) -> Answer:
+    """Answer with calls of (tool, arguments), their ids numbered, perhaps after some text."""
+    deltas = [tool_call(*one, call_id=f"call_{at}", index=at) for at, one in enumerate(made, 1)]
+    given: dict[str, Any] = {"finish": "tool_calls"} | options
+    return Answer(deltas=[said] if said else [], tool_calls=deltas, **given)
+
+
 @dataclass(frozen=True, kw_only=True)
 class Body:
     """Any status, headers and body, with a content-length."""

@@ -1,0 +1,232 @@
+"""The in-run window: whatever tools return, no call is over it, and nothing is lost on the way."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from memory.compression.veto import RecentTurn, VetoList
+from memory.providers.base import ChatMessage, ToolCall
+from memory.tokens import estimate
+from tests.threads.tooled import outcome_of
+from threads.run_prompt import MOST_CHARS, MOST_TOKENS, FixedPrompt, RunPrompt
+from threads.tool_rounds import ToolRound, without_calls
+
+NOW = datetime(2026, 11, 2, tzinfo=UTC)
+QUESTION = "这是本轮的问题：库存还有多少？"
+SENTENCES = "".join(
+    f"第{number}条记录：库存 {number * 7} 件，编号 SKU-{number:05d}。\n" for number in range(900)
+)
+
+
+def tokens_of(messages: Any) -> int:
+    """What a real tokenizer counts, tool calls included."""
+    said = [without_calls(message).content for message in messages]
+    return sum(estimate(text, kind="tokenizer", model="gpt-4o") for text in said)
+
+
+@dataclass(frozen=True)
+class ShrinkingPrompt:
+    """A prompt with a past of so many tokens that can go, counted by the real tokenizer."""
+
+    target: int
+    past_tokens: int = 0
+    veto: VetoList = field(default_factory=VetoList)
+
+    @property
+    def messages(self) -> tuple[ChatMessage, ...]:
+        return self._with(self.past_tokens)
+
+    def count(self, messages: Any, tools: Any) -> int:
+        return tokens_of(messages)
+
+    def shrink(self, tokens_less: int) -> tuple[ChatMessage, ...] | None:
+        left = self.past_tokens - tokens_less
+        return self._with(left) if left > 0 else None
+
+    def _with(self, tokens: int) -> tuple[ChatMessage, ...]:
+        past = "past " * tokens
+        return (
+            ChatMessage(role="system", content="Be brief."),
+            ChatMessage(role="user", content=f"{past}\n{QUESTION}"),
+        )
+
+
+def round_of(*texts: str, number: int = 1) -> ToolRound:
+    calls = [
+        ToolCall(id=f"call_{number}_{at}", name="look", arguments="{}") for at in range(len(texts))
+    ]
+    outcomes = [outcome_of(call, text, now=NOW) for call, text in zip(calls, texts, strict=True)]
+    return ToolRound(text="", outcomes=tuple(outcomes))
+
+
+def prompt_of(base: Any, *rounds: ToolRound) -> RunPrompt:
+    prompt = RunPrompt(base=base, language="zh")
+    for done in rounds:
+        prompt.add(done)
+    return prompt
+
+
+def levels_of(window: Any) -> list[tuple[str, str]]:
+    return [
+        (step["data"]["level"], step["data"]["outcome"])
+        for step in window.steps
+        if step["kind"] == "compress"
+    ]
+
+
+def is_paired(messages: Any) -> bool:
+    """Every call has exactly one result, in order, and no result is without its call."""
+    waiting: list[str] = []
+    for message in messages:
+        if message.role == "tool":
+            if not waiting or waiting.pop(0) != message.tool_call_id:
+                return False
+            continue
+        if waiting:
+            return False
+        waiting = [call.id for call in message.tool_calls]
+    return not waiting
+
+
+def test_first_call_is_not_counted_again() -> None:
+    window = prompt_of(ShrinkingPrompt(target=10)).fit(tools=(), now=NOW)
+    assert (window.tokens, window.steps, window.is_within) == (None, (), True)
+
+
+@pytest.mark.req("A25")
+@pytest.mark.parametrize(
+    "base",
+    [
+        FixedPrompt(
+            messages=(ChatMessage(role="user", content="字" * (MOST_CHARS + 1)),), target=10**6
+        ),
+        FixedPrompt(
+            messages=(ChatMessage(role="user", content="字库" * 49_000 + "字 " * 50_000),),
+            target=10**6,
+        ),
+    ],
+)
+def test_first_call_over_the_window_is_refused_whatever_the_target(base: Any) -> None:
+    window = prompt_of(base).fit(tools=(), now=NOW)
+    assert not window.is_within
+    assert window.steps[-1]["data"]["decision"] == "reject"
+
+
+@pytest.mark.req("A25")
+def test_limit_of_characters_holds_beside_that_of_tokens() -> None:
+    blank = " " * (MOST_CHARS - 100)
+    prompt = prompt_of(
+        ShrinkingPrompt(target=MOST_TOKENS), round_of(blank), round_of("x" * 300, number=2)
+    )
+    window = prompt.fit(tools=(), now=NOW)
+    assert window.is_within
+    assert sum(len(message.content) for message in window.messages) <= MOST_CHARS
+    assert ("tool_results", "kept") in levels_of(window)
+
+
+@pytest.mark.req("B10")
+def test_equal_results_become_references_first() -> None:
+    text = SENTENCES[:6000]
+    done, again = round_of(text), round_of(text, number=2)
+    whole = tokens_of([*done.messages(), *again.messages()])
+    prompt = prompt_of(ShrinkingPrompt(target=whole - 500), done, again)
+    window = prompt.fit(tools=(), now=NOW)
+    assert levels_of(window) == [("dedupe", "kept")]
+    results = [message.content for message in window.messages if message.role == "tool"]
+    assert results[0] == text
+    assert "call_1_0" in results[1]
+    assert done.outcomes[0].reference_id in results[1]
+
+
+@pytest.mark.req("B12")
+@pytest.mark.req("B11")
+def test_long_results_become_summaries_with_their_reference_oldest_first() -> None:
+    old, new = round_of(SENTENCES[:20_000]), round_of(SENTENCES[20_000:24_000], number=2)
+    target = tokens_of(new.messages()) + 900
+    window = prompt_of(ShrinkingPrompt(target=target), old, new).fit(tools=(), now=NOW)
+    assert window.is_within
+    results = [message.content for message in window.messages if message.role == "tool"]
+    assert old.outcomes[0].reference_id in results[0]
+    assert results[1] == new.outcomes[0].shown
+    kept = [step["data"] for step in window.steps if step["data"].get("outcome") == "kept"]
+    assert kept
+    for step in kept:
+        assert step["tokens_after"] < step["tokens_before"]
+        assert step["summary_id"].startswith("sum_")
+        assert step["veto"] == "ok"
+    assert [step["data"]["decision"] for step in window.steps if step["kind"] == "precheck"] == [
+        "compress",
+        "pass",
+    ]
+
+
+@pytest.mark.req("B10")
+def test_past_makes_room_when_the_results_can_not() -> None:
+    rounds = [round_of(f"结果 {number}", number=number) for number in range(8)]
+    base = ShrinkingPrompt(target=1000, past_tokens=960)
+    window = prompt_of(base, *rounds).fit(tools=(), now=NOW)
+    assert window.is_within
+    assert ("summary", "kept") in levels_of(window)
+    assert window.messages[1].content.endswith(QUESTION)
+    assert is_paired(window.messages)
+
+
+@pytest.mark.req("B10")
+def test_level_that_loses_a_recent_turn_is_undone_and_the_run_refused() -> None:
+    turn = RecentTurn(id="run_1", needles=("past " * 960,))
+    base = ShrinkingPrompt(
+        target=1000, past_tokens=960, veto=VetoList(request=QUESTION, recent=(turn,))
+    )
+    rounds = [round_of(f"结果 {number}", number=number) for number in range(8)]
+    window = prompt_of(base, *rounds).fit(tools=(), now=NOW)
+    assert not window.is_within
+    undone = [step["data"] for step in window.steps if step["data"].get("outcome") == "undone"]
+    assert {step["veto"] for step in undone} == {"turn:run_1"}
+    assert window.steps[-1]["data"]["decision"] == "reject"
+
+
+def test_what_was_compressed_stays_so_in_later_calls() -> None:
+    prompt = prompt_of(ShrinkingPrompt(target=2500), round_of(SENTENCES[:20_000]))
+    first = prompt.fit(tools=(), now=NOW)
+    prompt.add(round_of("kurz", number=2))
+    second = prompt.fit(tools=(), now=NOW)
+    assert second.is_within
+    assert second.messages[: len(first.messages)] == first.messages
+    assert levels_of(second) == []
+
+
+@pytest.mark.req("A25")
+def test_arguments_of_calls_count_too() -> None:
+    call = ToolCall(id="c", name="write_artifact", arguments="字 " * 5000)
+    done = ToolRound(text="", outcomes=(outcome_of(call, "ok", now=NOW),))
+    window = prompt_of(ShrinkingPrompt(target=3000), done).fit(tools=(), now=NOW)
+    assert not window.is_within
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    sizes=st.lists(st.lists(st.integers(0, 30_000), min_size=1, max_size=3), max_size=6),
+    target=st.integers(300, 20_000),
+    past=st.integers(0, 3000),
+)
+def test_window_holds_for_any_results(sizes: Any, target: int, past: int) -> None:
+    """Whatever comes, what is sent is within the target, paired, and ends with the question."""
+    prompt = RunPrompt(
+        base=ShrinkingPrompt(target=target, past_tokens=min(past, target // 2)), language="en"
+    )
+    for number, lengths in enumerate(sizes):
+        texts = [(SENTENCES * 2)[length : 2 * length] for length in lengths]
+        prompt.add(round_of(*texts, number=number))
+        window = prompt.fit(tools=(), now=NOW)
+        assert window.is_within == (tokens_of(window.messages) <= target)
+        assert is_paired(window.messages)
+        users = [message.content for message in window.messages if message.role == "user"]
+        assert users[-1].endswith(QUESTION)
+        if not window.is_within:
+            break
