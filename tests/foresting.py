@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from datetime import timedelta
 from typing import Any
 
 from django.utils import timezone
@@ -12,7 +13,7 @@ from memory import jobs
 from memory.models import Job, JobKind
 from memory.rls import scoped_transaction
 from tests.fakes.openai_replies import Json, Reply, text
-from tests.talking import session_of
+from tests.talking import session_of, tell
 from threads.forest import build_nodes, consolidate_nodes
 from threads.forest_check import check_forest
 from threads.forest_passes import node_job
@@ -151,3 +152,47 @@ def erase_run(thread: Thread, seq: int) -> None:
     scope = session_of(thread)
     with scoped_transaction(scope):
         Run.objects.in_scope(scope).filter(thread_id=thread.pk, seq=seq).delete()
+
+
+def pairs(count: int, start: int = 1) -> list[tuple[str, str]]:
+    """Turns in Chinese of some hundred tokens, each with its number."""
+    return [
+        (f"CNRY-{number} 第{number}个问题，" + "请修改。" * 12, f"第{number}个回答。" * 12)
+        for number in range(start, start + count)
+    ]
+
+
+def due(thread: Thread, kind: JobKind) -> None:
+    """Bring a thread to where a job of this kind has something to do: one call to build."""
+    if kind == JobKind.BUILD_NODES:
+        tell(thread, pairs(8))
+        return
+    tell(thread, pairs(20))
+    for _ in range(9):
+        if waiting(thread) == [JobKind.CONSOLIDATE_NODES]:
+            return
+        work_one(thread)
+    raise AssertionError("no consolidation became due")
+
+
+def work_one(thread: Thread) -> None:
+    """Work on the thread's oldest job."""
+    scope = session_of(thread)
+    with scoped_transaction(scope):
+        rows = Job.objects.in_scope(scope).filter(thread_id=thread.pk, status="ready")
+        first = rows.order_by("id").first()
+    assert first is not None
+    claim = jobs.claim(job_id=first.pk, tenant_id=thread.tenant_id)
+    assert claim is not None
+    HANDLERS[JobKind(claim.kind)](scope=scope, claim=claim)
+    with scoped_transaction(scope):
+        jobs.complete(scope=scope, claim=claim, now=timezone.now())
+
+
+def expire(claim: jobs.Claim, thread: Thread) -> jobs.Claim | None:
+    """Let a claim's lease run out and claim its job again, as a second worker does."""
+    scope = session_of(thread)
+    with scoped_transaction(scope):
+        rows = Job.objects.in_scope(scope).filter(pk=claim.job_id)
+        rows.update(lease_until=timezone.now() - timedelta(minutes=9), attempts=1)
+    return jobs.claim(job_id=claim.job_id, tenant_id=claim.tenant_id)

@@ -112,7 +112,7 @@ def _write_and_store(
         model=agent.model,
         within_seconds=_ALL_SECONDS - (monotonic() - started),
     )
-    book_calls(scope=scope, claim=claim, agent=agent, calls=written.calls)
+    book_calls(scope=scope, kind=claim.kind, job_id=claim.job_id, agent=agent, calls=written.calls)
     return store_node(scope=scope, claim=claim, draft=draft, written=written)
 
 

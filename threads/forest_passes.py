@@ -10,7 +10,6 @@ from bisect import bisect_left, bisect_right
 from dataclasses import dataclass
 
 from django.db.models import Count
-from django.db.models.functions import MD5
 from django.utils import timezone
 
 from memory import jobs
@@ -18,7 +17,7 @@ from memory.models import JobKind
 from memory.rls import scoped_transaction
 from memory.scope import Scope
 from threads.forest_reading import UNFINISHED, covered_upto, read_forest, roots_to_merge
-from threads.forest_sources import NodeDraft
+from threads.forest_sources import NodeDraft, digests_of
 from threads.history import SHOWN
 from threads.models import Message, Run, SummaryNode, Thread
 from threads.node_writer import WrittenNode
@@ -109,10 +108,9 @@ def _is_chunk_as_read(scope: Scope, draft: NodeDraft) -> bool:
         seq__lte=draft.end_seq,
         status__in=(*UNFINISHED, *SHOWN),
     )
-    texts = rows.annotate(asked=MD5("input"), answered=MD5("output"))
-    if frozenset(texts.values_list("id", "asked", "answered")) != draft.digests:
+    if digests_of(rows=rows) != draft.digests:
         return False
-    run_ids = [run_id for run_id, _, _ in draft.digests]
+    run_ids = [run_id for run_id, _ in draft.digests]
     messages = Message.objects.in_scope(scope).select_for_update(no_key=True)
     messages = messages.filter(run_id__in=run_ids)
     found = list(messages.values_list("id", "summary_node_id"))
@@ -157,14 +155,16 @@ def ask_for(*, scope: Scope, claim: jobs.Claim, kind: JobKind) -> None:
     jobs.enqueue(scope=scope, job=job, now=timezone.now())
 
 
-def drop_nodes(*, scope: Scope, thread_id: str, from_seq: int) -> int:
-    """Remove every node that reaches run `from_seq` or beyond it, in the caller's transaction.
+def drop_nodes(*, scope: Scope, thread_id: str, seq: int) -> int:
+    """Remove every node that stands for run `seq` or for a later one, if any stands for it.
 
-    For whoever erases a run, a message or a text: what a node says of it goes with it. The turns
-    are uncompressed again, and the next build covers what is left of them. Nodes wholly before
-    stay, as roots. Returns how many went. Cost: a few statements.
+    For whoever erases a run, a message or a text, in that transaction and after it: what a node
+    says of it goes with it. The later turns are uncompressed again and the next build covers what
+    is left; nodes wholly before stay. Returns how many went. Cost: a few statements.
     """
-    rows = SummaryNode.objects.in_scope(scope).filter(thread_id=thread_id, end_seq__gte=from_seq)
+    rows = SummaryNode.objects.in_scope(scope).filter(thread_id=thread_id, end_seq__gte=seq)
+    if not rows.filter(start_seq__lte=seq).exists():
+        return 0
     return rows.delete()[1].get(SummaryNode._meta.label, 0)
 
 
@@ -181,7 +181,7 @@ def mend(*, scope: Scope, claim: jobs.Claim) -> bool:
         torn = _first_torn(scope)
         if torn is None:
             return False
-        drop_nodes(scope=scope, thread_id=scope.thread_id or "", from_seq=torn)
+        drop_nodes(scope=scope, thread_id=scope.thread_id or "", seq=torn)
         ask_for(scope=scope, claim=claim, kind=JobKind.BUILD_NODES)
     return True
 

@@ -5,25 +5,26 @@ Read in one short transaction; what must still hold when the node is stored is k
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Final
+from typing import Any, Final
 
-from django.db.models.functions import MD5
+from django.db.models import TextField
+from django.db.models.functions import MD5, Cast, Concat
 
 from governance.policy import policy_for
 from governance.policy_rules import Policy
 from memory.compression.nodes import NodeChild, NodeContent, NodeSource, fitted
 from memory.compression.turns import SummaryTurn
 from memory.language import Language, dominant_language
+from memory.querysets import ScopedQuerySet
 from memory.rls import scoped_transaction
-from memory.sanitize import sanitize
+from memory.sanitize import break_joined, sanitize
 from memory.scope import Scope
 from memory.tokens import estimate, truncate_middle
 from threads.forest_planning import ForestShape, text_limit
 from threads.forest_reading import (
-    Middle,
     RootNode,
     next_chunk,
     read_forest,
@@ -34,8 +35,10 @@ from threads.history import SHOWN
 from threads.models import Agent, Message, Run, RunStatus, SummaryNode, Thread, ThreadStrategy
 
 _GAP: Final = " … "
+_TOOL_LINE_TOKENS: Final = 80
 
-Digests = frozenset[tuple[str, str, str]]
+# Run id and digest of its texts.
+Digests = frozenset[tuple[str, str]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,7 +47,7 @@ class NodeDraft:
 
     Attributes:
         upto_seq: Where the forest ended when this was read (level 0).
-        digests: The chunk's runs as read: id, and a digest of each text (level 0).
+        digests: The chunk's runs as read: id, and a digest of the texts (level 0).
         message_ids: All messages of those runs (level 0).
         child_ids: The nodes it will be the parent of (higher levels).
     """
@@ -93,7 +96,7 @@ def read_keeper(*, scope: Scope) -> Keeper | None:
 
 
 def read_chunk(*, scope: Scope) -> NodeDraft | None:
-    """Return the level-0 node that is due, None if none is. Cost: seven queries."""
+    """Return the level-0 node that is due, None if none is. Cost: nine queries."""
     with scoped_transaction(scope):
         keeper = read_keeper(scope=scope)
         if keeper is None:
@@ -102,10 +105,13 @@ def read_chunk(*, scope: Scope) -> NodeDraft | None:
         chunk = next_chunk(scope=scope, thread_id=scope.thread_id or "", shape=shape)
         if chunk is None:
             return None
-        turns, digests = load_texts(scope=scope, chunk=chunk)
-        if len(turns) != len(chunk.turns):
-            return None
         run_ids = [turn.run_id for turn in chunk.turns]
+        rows = Run.objects.in_scope(scope).filter(pk__in=run_ids, status__in=SHOWN)
+        # Digests first: whatever changes after them is seen when the node is stored.
+        digests = digests_of(rows=rows)
+        turns = load_texts(rows=rows)
+        if len(turns) != len(run_ids):
+            return None
         messages = Message.objects.in_scope(scope).filter(run_id__in=run_ids)
         message_ids = frozenset(messages.values_list("id", flat=True))
         return NodeDraft(
@@ -127,31 +133,41 @@ def read_chunk(*, scope: Scope) -> NodeDraft | None:
         )
 
 
-def load_texts(*, scope: Scope, chunk: Middle) -> tuple[list[SummaryTurn], Digests]:
-    """Return the texts of a chunk's turns in order, and a digest of each; the one place that reads them.
+def digests_of(*, rows: ScopedQuerySet[Run]) -> Digests:
+    """Return runs' ids with a digest of all their texts, made by the database. Cost: one query."""
+    tools = Cast("tool_steps", TextField())
+    parts = [MD5("input"), MD5("output"), MD5(tools)]
+    digest = Concat(*parts, output_field=TextField())
+    return frozenset(rows.annotate(digest=digest).values_list("id", "digest"))
 
-    Of a failed turn only what the user said. A turn erased since is missing. Cost: one query.
+
+def load_texts(*, rows: ScopedQuerySet[Run]) -> list[SummaryTurn]:
+    """Return the texts of runs as turns, in order; the one place that reads them for a forest.
+
+    Of a failed turn only what the user said. Cost: one query.
     """
-    rows = Run.objects.in_scope(scope).filter(pk__in=[turn.run_id for turn in chunk.turns])
-    texts = rows.filter(status__in=SHOWN).annotate(asked=MD5("input"), answered=MD5("output"))
+    columns = ("seq", "input", "output", "tool_steps", "created_at", "status")
     turns: list[SummaryTurn] = []
-    digests: set[tuple[str, str, str]] = set()
-    columns = ("id", "asked", "answered", "seq", "input", "output", "created_at", "status")
-    for run_id, asked, answered, seq, question, answer, at, status in texts.order_by(
-        "seq"
-    ).values_list(*columns):
-        digests.add((run_id, asked, answered))
+    for seq, question, answer, steps, at, status in rows.order_by("seq").values_list(*columns):
         is_failed = status == RunStatus.FAILED
         turns.append(
             SummaryTurn(
                 seq=seq,
                 user_text=question,
-                assistant_text="" if is_failed else answer,
+                assistant_text="" if is_failed else "\n".join((*_tool_texts(steps), answer)),
                 at=at,
                 is_failed=is_failed,
             )
         )
-    return turns, frozenset(digests)
+    return turns
+
+
+def _tool_texts(steps: Iterable[Mapping[str, Any]]) -> Iterator[str]:
+    """Yield one line for each tool call between question and answer, with its reference id."""
+    for step in steps:
+        called = f"[{step.get('name', '')} {step.get('arguments', '')}]"
+        found = f"{step.get('result', '')} {step.get('reference_id', '')}".strip()
+        yield truncate_middle(f"{called} {found}", max_tokens=_TOOL_LINE_TOKENS, mark=_GAP)
 
 
 def read_merge(*, scope: Scope) -> NodeDraft | None:
@@ -210,6 +226,9 @@ def _bounded(turns: Sequence[SummaryTurn], most: int) -> tuple[SummaryTurn, ...]
         )
         for turn in turns
     ]
+    # An order spread over several messages is harmless one by one: read together, it is not.
+    said = break_joined([turn.user_text for turn in cleaned])
+    cleaned = [replace(turn, user_text=text) for turn, text in zip(cleaned, said, strict=True)]
     texts = [text for turn in cleaned for text in (turn.user_text, turn.assistant_text)]
     limit = text_limit(text_tokens=[estimate(text) for text in texts], most=most)
     return tuple(

@@ -5,13 +5,9 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import suppress
-from datetime import timedelta
-from typing import Any
 
 import pytest
 from django.db import connection, connections
-from django.utils import timezone
 
 from governance.policy import change_policy
 from memory import jobs
@@ -24,11 +20,14 @@ from tests.fakes.openai_server import FakeOpenAI
 from tests.foresting import (
     HANDLERS,
     claim_nodes,
+    due,
     erase_run,
+    expire,
     grow,
     node_reply,
     nodes_of,
     originals,
+    pairs,
     roots_of,
     waiting,
     work_off,
@@ -56,13 +55,6 @@ def live(committed_db: None, server: FakeOpenAI) -> Thread:
     provider = fake_provider(tenant, server)
     agent = make_agent(tenant, provider=provider, model="fake-1", thread_strategy="lossless")
     return new_thread(agent)
-
-
-def pairs(count: int, start: int = 1) -> list[tuple[str, str]]:
-    return [
-        (f"CNRY-{number} 第{number}个问题，" + "请修改。" * 12, f"第{number}个回答。" * 12)
-        for number in range(start, start + count)
-    ]
 
 
 def run_apart(act: Callable[[], object]) -> None:
@@ -93,42 +85,6 @@ def meanwhile(server: FakeOpenAI, act: Callable[[], object]) -> None:
 
 def sent(server: FakeOpenAI, place: int) -> str:
     return json.dumps(server.requests[place].body, ensure_ascii=False)
-
-
-def due(thread: Thread, kind: JobKind) -> None:
-    """Bring a thread to where a job of this kind has something to do: one call for BUILD."""
-    if kind == BUILD:
-        tell(thread, pairs(8))
-        return
-    tell(thread, pairs(20))
-    for _ in range(9):
-        if waiting(thread) == [CONSOLIDATE]:
-            return
-        work_one(thread)
-    raise AssertionError("no consolidation became due")
-
-
-def work_one(thread: Thread) -> None:
-    """Work on the thread's oldest job."""
-    scope = session_of(thread)
-    with scoped_transaction(scope):
-        rows = Job.objects.in_scope(scope).filter(thread_id=thread.pk, status="ready")
-        first = rows.order_by("id").first()
-    assert first is not None
-    claim = jobs.claim(job_id=first.pk, tenant_id=thread.tenant_id)
-    assert claim is not None
-    HANDLERS[JobKind(claim.kind)](scope=scope, claim=claim)
-    with scoped_transaction(scope):
-        jobs.complete(scope=scope, claim=claim, now=timezone.now())
-
-
-def expire(claim: jobs.Claim, thread: Thread) -> jobs.Claim | None:
-    """Let a claim's lease run out and claim its job again, as a second worker does."""
-    scope = session_of(thread)
-    with scoped_transaction(scope):
-        rows = Job.objects.in_scope(scope).filter(pk=claim.job_id)
-        rows.update(lease_until=timezone.now() - timedelta(minutes=9), attempts=1)
-    return jobs.claim(job_id=claim.job_id, tenant_id=claim.tenant_id)
 
 
 @pytest.mark.req("A05")
@@ -168,51 +124,6 @@ def test_claim_lost_while_the_model_works_writes_nothing_and_the_next_one_does_1
     assert len(nodes_of(live)) == len(before) + 1
     assert wrong_with(live) == ()
     assert len(ops_of(live)) == len(server.requests)
-
-
-@pytest.mark.req("A05")
-@pytest.mark.parametrize("kind", [BUILD, CONSOLIDATE])
-def test_crash_at_any_statement_of_storing_leaves_all_or_nothing_145(
-    live: Thread, server: FakeOpenAI, kind: JobKind
-) -> None:
-    """145: whatever statement fails, the forest is whole, and the next try makes the same node."""
-    due(live, kind)
-    before = [node.pk for node in nodes_of(live)]
-    crashes = 0
-    claim: jobs.Claim | None = claim_nodes(live, kind)
-    while [node.pk for node in nodes_of(live)] == before:
-        assert wrong_with(live) == ()
-        assert claim is not None
-        crashes += 1
-        with connection.execute_wrapper(CrashAt(crashes)), suppress(CrashedError):
-            HANDLERS[kind](scope=session_of(live), claim=claim)
-        connection.close()
-        claim = expire(claim, live)
-    assert crashes >= 10
-    assert len(nodes_of(live)) == len(before) + 1
-    assert wrong_with(live) == ()
-
-
-class CrashedError(Exception):
-    """The process is gone."""
-
-
-class CrashAt:
-    """Breaks the n-th statement that comes after the model was called."""
-
-    def __init__(self, place: int) -> None:
-        self.left = place
-        self.is_called = False
-
-    def __call__(
-        self, execute: Callable[..., Any], sql: str, params: Any, many: bool, context: Any
-    ) -> Any:
-        self.is_called = self.is_called or "memoryop" in sql.lower()
-        if self.is_called:
-            self.left -= 1
-            if self.left == 0:
-                raise CrashedError
-        return execute(sql, params, many, context)
 
 
 @pytest.mark.parametrize("seq", [2, 4, 5])
