@@ -203,7 +203,7 @@ class LosslessPast:
         front = [turn for turn in gone if turn.run_id in heads]
         back = [turn for turn in gone if turn.run_id not in heads]
         named = [*front, *back[-_MOST_NAMED:]]
-        older = back[: len(back) - _MOST_NAMED]
+        older = back[: max(len(back) - _MOST_NAMED, 0)]
         if older:
             tokens = sum(self._show(turn).tokens for turn in older)
             numbers = f"{older[0].seq}-{older[-1].seq}"
