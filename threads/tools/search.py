@@ -14,11 +14,11 @@ from datetime import datetime
 from typing import Final
 
 from django.contrib.postgres.fields import ArrayField
-from django.db.models import BooleanField, F, Func, TextField, Value
+from django.db.models import BooleanField, F, Func, Sum, TextField, Value
 from django.db.models.functions import Least, Left, Length
 
 from memory.querysets import ScopedQuerySet
-from threads.models import Message
+from threads.models import Message, Thread
 from threads.tools.arguments import Arguments
 from threads.tools.grep import like_escaped
 from threads.tools.reach import Stretch, searchable_messages, stamp
@@ -63,7 +63,7 @@ class _Scored:
 
 
 def search(place: ToolPlace, arguments: Arguments) -> ToolResult:
-    """Return the best messages for the words. Cost: three queries over the person's messages.
+    """Return the best messages for the words. Cost: two queries over the person's messages, one over the threads.
 
     Raises:
         ToolRefusedError: The query has no words.
@@ -73,7 +73,7 @@ def search(place: ToolPlace, arguments: Arguments) -> ToolResult:
         raise ToolRefusedError("query has no words; memory_grep finds signs.")
     rows = searchable_messages(scope=place.scope, role=place.role)
     candidates = _candidates(rows, words)
-    scored = _scored(candidates, words, total=rows.count() if candidates else 0)
+    scored = _scored(candidates, words, total=_total(place) if candidates else 0)
     best = scored[: arguments.count("limit")]
     if not best:
         text = "Nothing relevant found. Other words may help, or memory_grep with exact ones."
@@ -86,6 +86,12 @@ def search(place: ToolPlace, arguments: Arguments) -> ToolResult:
         kept=len(best),
         top_score=round(best[0].score, 4),
     )
+
+
+def _total(place: ToolPlace) -> int:
+    """Return about how many messages there are, from the threads' counts: most turns have two."""
+    threads = Thread.objects.in_scope(place.scope).filter(agent__role=place.role)
+    return 2 * (threads.aggregate(turns=Sum("run_count"))["turns"] or 0)
 
 
 def _candidates(rows: ScopedQuerySet[Message], words: Sequence[str]) -> list[_Candidate]:
