@@ -16,12 +16,24 @@ from threads.summarizer import SummaryCall
 
 
 def book_calls(
-    *, scope: Scope, claim: jobs.Claim, agent: Agent, calls: Sequence[SummaryCall]
+    *,
+    scope: Scope,
+    kind: str,
+    job_id: str | None,
+    agent: Agent,
+    calls: Sequence[SummaryCall],
 ) -> None:
     """Write one memory_ops row for each model call that was made, also for those that failed.
 
     In a transaction of its own: a call costs, whatever becomes of its answer. In the tenant's scope,
     for the thread and the person may be gone by now. Cost: two queries, and a statement a call.
+
+    Args:
+        scope: Names the thread.
+        kind: What the calls were for: the kind of a job, or `compress` inside a run.
+        job_id: The job that made them, if one did.
+        agent: Whose providers were asked.
+        calls: The calls.
     """
     if not calls:
         return
@@ -30,7 +42,7 @@ def book_calls(
     tenant = Scope(tenant_ids=scope.tenant_ids, principal_id=scope.principal_id)
     with scoped_transaction(tenant):
         thread = Thread.objects.in_scope(tenant).filter(pk=scope.thread_id).first()
-        job = Job.objects.in_scope(tenant).filter(pk=claim.job_id).first()
+        job = Job.objects.in_scope(tenant).filter(pk=job_id).first() if job_id else None
         for call in calls:
             cost = price(
                 provider=providers[call.provider_id], model=call.model, usage=call.usage, now=now
@@ -41,7 +53,7 @@ def book_calls(
                 thread=thread,
                 agent_id=agent.pk,
                 job=job,
-                kind=claim.kind,
+                kind=kind,
                 model=call.model,
                 outcome=call.outcome,
                 input_tokens=call.usage.input_tokens,

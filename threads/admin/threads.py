@@ -17,6 +17,7 @@ from governance.admin.site import site
 from governance.admin.staff import narrow_to, scope_for
 from governance.admin.text import shown, visible
 from memory.scope import Scope
+from threads.forest_reading import read_forest
 from threads.models import Message, Run, Thread, ThreadSummary
 
 RUNS_A_PAGE = 20
@@ -97,9 +98,9 @@ class ThreadAdmin(ScopedModelAdmin[Thread]):
         form_url: str = "",
         extra_context: dict[str, Any] | None = None,
     ) -> HttpResponse:
-        """Show the thread with its turns and its own summary, inside its session.
+        """Show the thread with its turns, its own summary and its forest, inside its session.
 
-        Cost: four queries more than a plain page, whatever the length of the thread.
+        Cost: five queries more than a plain page, whatever the length of the thread.
         """
         thread = self.get_object(request, unquote(object_id))
         scope = scope_for(request, self.view_permission)
@@ -112,6 +113,10 @@ class ThreadAdmin(ScopedModelAdmin[Thread]):
         context = (extra_context or {}) | {
             "summary": summary,
             "summary_text": visible(summary.rolling_summary) if summary else "",
+            "roots": [
+                {"node": root, "text": visible(root.summary)}
+                for root in read_forest(scope=own, thread_id=thread.pk).roots
+            ],
             "page": turns_before(scope=own, thread_id=thread.pk, before=_before(request)),
         }
         return super().change_view(request, object_id, form_url, context)
