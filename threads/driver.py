@@ -34,6 +34,7 @@ from threads.models import RunStatus
 from threads.pipeline import ContextOverBudgetError, PreparedRun
 from threads.rounds import EndedElsewhereError, Rounds
 from threads.runs import Answered
+from threads.stand_in import is_summary_pending, write_stand_in
 
 _Ending: TypeAlias = Callable[[], Coroutine[Any, Any, LastEvent]]
 _NOT_COMPLETED: Final = "The run could not be completed."
@@ -59,7 +60,8 @@ class RunDriver:
         self._put(
             Started(run_id=prepared.run_id, thread_id=prepared.thread_id, title=prepared.title)
         )
-        self._put(ContextReady(context=prepared.context))
+        if not is_summary_pending(prepared):
+            self._put(ContextReady(context=prepared.context))
         self._task = asyncio.create_task(self._drive())
         return self
 
@@ -148,6 +150,9 @@ class RunDriver:
         if not prepared.agent.provider.is_active:
             raise ProviderMisconfiguredError("The agent's provider is switched off.")
         stored = prepared.request.messages
+        if is_summary_pending(prepared):
+            prepared = self._prepared = await write_stand_in(prepared)
+            self._put(ContextReady(context=prepared.context))
         self._rounds = Rounds(prepared, stored=stored, tell=self._put)
         return await self._rounds.answer()
 

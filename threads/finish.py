@@ -18,6 +18,7 @@ from threads.follow_up import follow_up_job
 from threads.models import Run, RunStatus, ThreadStrategy
 from threads.pipeline import ContextOverBudgetError, PreparedRun
 from threads.runs import Answered
+from threads.token_fits import learn
 
 
 def succeed(*, prepared: PreparedRun, answered: Answered, now: datetime) -> Run | None:
@@ -43,6 +44,7 @@ def succeed(*, prepared: PreparedRun, answered: Answered, now: datetime) -> Run 
             runs.add_steps(scope=scope, run_id=prepared.run_id, steps=(last,))
         if job is not None:
             jobs.enqueue(scope=scope, job=job, now=now)
+        learn(scope=scope, agent=prepared.agent, observations=answered.observations, now=now)
     return _whole(prepared.run, ended)
 
 

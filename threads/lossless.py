@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, Final
@@ -11,13 +11,14 @@ from django.db.models import Count, F, Min, Q, QuerySet, Sum, TextField, Value, 
 from django.db.models.functions import Cast, Length, RowNumber
 
 from governance.policy_rules import Policy
-from memory.boundary import ToolLine, Wording, message_label, wrap_message
+from memory.boundary import Wording, message_label, wrap_message
 from memory.ledger import target_budget
 from memory.sanitize import break_joined
 from memory.scope import Scope
 from memory.tokens import estimate
 from threads.forest_reading import ForestView, read_forest
 from threads.history import SHOWN
+from threads.history import tool_lines as read_tool_lines
 from threads.lossless_drafts import LAST_TURNS
 from threads.lossless_packing import LosslessPast, Unloaded
 from threads.lossless_texts import MESSAGE_TOKENS
@@ -190,19 +191,7 @@ def _turn(row: Sequence[Any], ids: Mapping[tuple[str, str], str]) -> LoadedTurn:
         answer_id=ids.get((run_id, "assistant"), run_id),
         is_failed=is_failed,
         external_id=external_id,
-        tool_lines=() if is_failed else _tool_lines(tool_steps),
-    )
-
-
-def _tool_lines(tool_steps: Iterable[Mapping[str, Any]]) -> tuple[ToolLine, ...]:
-    return tuple(
-        ToolLine(
-            name=str(step.get("name", "")),
-            arguments=str(step.get("arguments", "")),
-            result=str(step.get("result", "")),
-            reference_id=str(step.get("reference_id") or ""),
-        )
-        for step in tool_steps
+        tool_lines=() if is_failed else read_tool_lines(tool_steps=tool_steps),
     )
 
 

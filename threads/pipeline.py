@@ -49,7 +49,7 @@ class PreparedRun:
     """An accepted run, ready for its model; nothing in it touches the database but its tools.
 
     `prompt` is what `request` came from, for making it smaller on the way; `tools` is None where
-    the agent has none.
+    the agent has none; `steps` are those taken since it was accepted.
     """
 
     scope: Scope
@@ -64,6 +64,7 @@ class PreparedRun:
     policy: Policy
     prompt: Assembled | None = None
     tools: ToolBox | None = None
+    steps: tuple[Mapping[str, Any], ...] = ()
 
     @property
     def run_id(self) -> str:
@@ -101,7 +102,8 @@ def prepare(
         )
         built = assemble(given)
         marks = (started, scoped_at, perf_counter())
-        run = _accept(session, question, built, _steps(now, marks, built, session.scope), now)
+        steps = prompt_steps(built=built, scope=session.scope, now=now, marks=marks)
+        run = _accept(session, question, built, steps, now)
     if built.ledger.decision == "reject":
         raise ContextOverBudgetError(run_id=run.pk, context=run.context)
     return PreparedRun(
@@ -155,10 +157,17 @@ def _accept(
     return run
 
 
-def _steps(
-    now: datetime, marks: tuple[float, float, float], built: Assembled, scope: Scope
+def prompt_steps(
+    *, built: Assembled, scope: Scope, now: datetime, marks: tuple[float, float, float]
 ) -> list[dict[str, Any]]:
-    """Return the trace of preparing: what each step did and how long it took."""
+    """Return the trace of preparing: what each step did and how long it took.
+
+    Args:
+        built: The prompt.
+        scope: Whom and what it was made for.
+        now: When it began.
+        marks: The clock at the beginning, when the place was found, and at the end, in seconds.
+    """
     started, scoped_at, assembled_at = marks
     ledger = built.ledger
     precheck = {
@@ -169,11 +178,21 @@ def _steps(
     }
     who = {"tenant_id": scope.tenant_id, "user_id": scope.user_id, "thread_id": scope.thread_id}
     shown = {"prompt_tokens": ledger.prompt_tokens, "items": len(built.items)}
+    scoped_ms, assembled_ms = scoped_at - started, assembled_at - scoped_at
+    taken: list[tuple[str, float, Mapping[str, Any]]] = [
+        ("scope", scoped_ms, who),
+        ("precheck", assembled_ms, precheck),
+        *(("compress", assembled_ms, level.as_json()) for level in built.compressions),
+        ("assemble", assembled_ms, shown),
+    ]
     at = now.isoformat()
-    scoped_ms = round((scoped_at - started) * 1000, 2)
-    assembled_ms = round((assembled_at - scoped_at) * 1000, 2)
     return [
-        {"seq": 1, "kind": "scope", "started_at": at, "ms": scoped_ms, "data": who},
-        {"seq": 2, "kind": "precheck", "started_at": at, "ms": assembled_ms, "data": precheck},
-        {"seq": 3, "kind": "assemble", "started_at": at, "ms": assembled_ms, "data": shown},
+        {
+            "seq": seq,
+            "kind": kind,
+            "started_at": at,
+            "ms": round(seconds * 1000, 2),
+            "data": dict(data),
+        }
+        for seq, (kind, seconds, data) in enumerate(taken, start=1)
     ]

@@ -110,6 +110,11 @@ class Assembled:
             return None
         return render(self.given, self._filled.sections, smaller.packed)
 
+    def settled(self) -> Assembled:
+        """Return the prompt with what stands in it: nobody will tell it better."""
+        squeezed = replace(self._filled.squeezed, pending=None)
+        return replace(self, filled=replace(self._filled, squeezed=squeezed))
+
     def told_by(self, summary: str) -> Assembled | None:
         """Return the prompt with `summary` for what left it; None where it does not fit or hold."""
         told = with_stand_in(self._filled.squeezed, summary)

@@ -7,7 +7,7 @@ of its own, one after the other; nothing is held while the model talks.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -40,8 +40,10 @@ from memory.tokens import estimate
 from threads import runs
 from threads.chat import price
 from threads.committing import committed
+from threads.counting import Observation
 from threads.events import Delta, RunEvent, ToolCalled, ToolReturned
 from threads.pipeline import ContextOverBudgetError, PreparedRun
+from threads.prompt import Assembled
 from threads.run_prompt import FixedPrompt, RunPrompt, Window
 from threads.runs import Answered
 from threads.tool_rounds import ToolRound, message_json, tidy_calls
@@ -85,7 +87,7 @@ class Rounds:
         tell: Callable[[RunEvent], None],
     ) -> None:
         """Take an accepted run, the messages its trace holds, and who hears of its events."""
-        self.steps: list[dict[str, Any]] = []
+        self.steps: list[Mapping[str, Any]] = list(prepared.steps)
         self._prepared = prepared
         self._stored = tuple(stored)
         self._tell = tell
@@ -96,6 +98,7 @@ class Rounds:
         self._done: list[ToolRound] = []
         self._call_ids: set[str] = set()
         self._spent = _Spent()
+        self._observations: list[Observation] = []
 
     async def answer(self) -> Answered:
         """Call the model, and its tools, until it answers.
@@ -153,7 +156,7 @@ class Rounds:
         except BaseException as error:
             self.steps.append(self._model_step(call, {"error_code": _code_of(error)}))
             raise
-        self._book(call, finished, window)
+        self._book(call, finished, window, tools)
         calls = tidy_calls(call.calls, taken=self._call_ids)
         return _Said(text=call.text, calls=calls, model=self._model_of(finished))
 
@@ -194,8 +197,12 @@ class Rounds:
         )
         return outcome
 
-    def _book(self, call: _Call, finished: Finished, window: Window) -> None:
+    def _book(
+        self, call: _Call, finished: Finished, window: Window, tools: Sequence[ToolSpec]
+    ) -> None:
         prepared, spent = self._prepared, self._spent
+        if finished.usage is not None and prepared.prompt is not None:
+            self._observe(prepared.prompt, window, tools, finished.usage)
         usage = finished.usage or Usage(
             input_tokens=window.tokens or int(prepared.context["prompt_tokens"]),
             output_tokens=estimate(call.text)
@@ -219,6 +226,16 @@ class Rounds:
             "tool_calls": len(call.calls),
         }
         self.steps.append(self._model_step(call, figures, model=self._model_of(finished)))
+
+    def _observe(
+        self, prompt: Assembled, window: Window, tools: Sequence[ToolSpec], usage: Usage
+    ) -> None:
+        """Keep what the provider's count teaches about how its model counts."""
+        seen = prompt.given.counter.observed(
+            window.messages, reported=usage.input_tokens, tools=tools
+        )
+        if seen is not None:
+            self._observations.append(seen)
 
     def _model_of(self, finished: Finished) -> str:
         return finished.model or self._prepared.request.model
@@ -250,6 +267,7 @@ class Rounds:
             steps=tuple(self.steps),
             rounds=tuple(self._done),
             artifacts=box.written if box else (),
+            observations=tuple(self._observations),
             prompt=None if is_as_stored else tuple(map(message_json, window.messages)),
         )
 

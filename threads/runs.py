@@ -22,6 +22,7 @@ from memory.querysets import ScopedQuerySet
 from memory.rls import scoped_transaction
 from memory.scope import Scope
 from memory.tokens import estimate
+from threads.counting import Observation
 from threads.history import turn_tokens
 from threads.models import Agent, Artifact, Message, Run, RunOrigin, RunStatus, Thread
 from threads.run_statements import ACCEPT, ACCEPT_FIRST, ADD_STEPS, SUCCEED
@@ -65,6 +66,7 @@ class Answered:
         rounds: The tool calls on the way to it, in order, each with its result.
         artifacts: The files that the tools wrote.
         prompt: The messages of the last call as JSON, where they are not those accepted.
+        observations: What the provider's counts teach about how its model counts.
     """
 
     text: str
@@ -77,6 +79,7 @@ class Answered:
     rounds: Sequence[ToolRound] = ()
     artifacts: Sequence[NewArtifact] = ()
     prompt: Sequence[Mapping[str, Any]] | None = None
+    observations: Sequence[Observation] = ()
 
     @property
     def messages_added(self) -> int:

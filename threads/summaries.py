@@ -20,16 +20,16 @@ from governance.policy_rules import Policy
 from memory import jobs
 from memory.compression.turns import SummaryTurn
 from memory.language import Language, dominant_language
-from memory.models import Job, JobKind, MemoryOp
+from memory.models import JobKind
 from memory.rls import scoped_transaction
 from memory.sanitize import break_joined, sanitize
 from memory.scope import Scope
 from memory.tokens import estimate
-from threads.chat import memory_providers, price, provider_config
+from threads.chat import memory_providers, provider_config
 from threads.history import SHOWN, ThreadView, TurnHead, needs_roll, read_view
+from threads.memory_calls import ask_again, book_calls
 from threads.models import Agent, Run, RunStatus, Thread, ThreadSummary
 from threads.summarizer import (
-    SummaryCall,
     SummaryTask,
     WrittenSummary,
     shortened,
@@ -75,9 +75,15 @@ def roll_summary(*, scope: Scope, claim: jobs.Claim) -> None:
         if reading is None:
             return
         written = _write(reading, within_seconds=_ALL_SECONDS - (monotonic() - started))
-        _book(scope, claim, reading.agent, written.calls)
+        book_calls(
+            scope=scope,
+            kind=claim.kind,
+            job_id=claim.job_id,
+            agent=reading.agent,
+            calls=written.calls,
+        )
         thrown_away += not _store(scope, claim, reading, written)
-    _ask_again(scope, claim)
+    ask_again(scope=scope, claim=claim)
 
 
 def find_roll(*, scope: Scope, thread_id: str) -> jobs.NewJob | None:
@@ -98,21 +104,6 @@ def find_roll(*, scope: Scope, thread_id: str) -> jobs.NewJob | None:
         dedupe_key=f"roll_summary:{thread_id}",
         cursor_to=reading.turns[-1].seq,
     )
-
-
-def _ask_again(scope: Scope, claim: jobs.Claim) -> None:
-    """Ask for another round of this very job, once it is through."""
-    job = jobs.NewJob(
-        kind=JobKind(claim.kind),
-        thread_id=claim.thread_id,
-        run_id=claim.run_id,
-        end_user_id=claim.end_user_id,
-        dedupe_key=claim.dedupe_key,
-        cursor_to=claim.cursor_to,
-    )
-    with scoped_transaction(scope):
-        jobs.hold(scope=scope, claim=claim)
-        jobs.enqueue(scope=scope, job=job, now=timezone.now())
 
 
 def _read(scope: Scope) -> _Reading | None:
@@ -297,37 +288,3 @@ def _is_as_read(scope: Scope, reading: _Reading) -> bool:
         )
     )
     return frozenset(rows.values_list("id", flat=True)) == reading.run_ids
-
-
-def _book(scope: Scope, claim: jobs.Claim, agent: Agent, calls: Sequence[SummaryCall]) -> None:
-    """Write one memory_ops row for each model call that was made, also for those that failed.
-
-    In a transaction of its own: a call costs, whatever becomes of its answer. In the tenant's scope,
-    for the thread and the person may be gone by now.
-    """
-    if not calls:
-        return
-    now = timezone.now()
-    providers = {provider.pk: provider for provider in memory_providers(agent)}
-    tenant = Scope(tenant_ids=scope.tenant_ids, principal_id=scope.principal_id)
-    with scoped_transaction(tenant):
-        thread = Thread.objects.in_scope(tenant).filter(pk=scope.thread_id).first()
-        job = Job.objects.in_scope(tenant).filter(pk=claim.job_id).first()
-        for call in calls:
-            cost = price(
-                provider=providers[call.provider_id], model=call.model, usage=call.usage, now=now
-            )
-            MemoryOp.objects.create(
-                tenant_id=scope.tenant_id,
-                end_user_id=thread.end_user_id if thread else None,
-                thread=thread,
-                agent_id=agent.pk,
-                job=job,
-                kind=claim.kind,
-                model=call.model,
-                outcome=call.outcome,
-                input_tokens=call.usage.input_tokens,
-                output_tokens=call.usage.output_tokens,
-                cost_usd=cost.usd,
-                at=now,
-            )
