@@ -16,8 +16,9 @@ from memory.tokens import estimate
 from threads.models import Message, MessageRole, Run
 from threads.tools.records import ToolOutcome
 
-MOST_ARGUMENT_CHARS: Final = 200
+MOST_SHOWN_CHARS: Final = 200
 _MOST_NAME_CHARS: Final = 200
+_UNNAMED: Final = "tool"
 # What frames a tool line in a prompt: label, brackets, arrow, the words around the reference.
 _LINE_OVERHEAD_TOKENS: Final = 12
 
@@ -118,7 +119,26 @@ def tool_steps(rounds: Sequence[ToolRound]) -> list[dict[str, str]]:
     ]
 
 
-def cut(text: str, *, most: int = MOST_ARGUMENT_CHARS) -> str:
+def recorded_steps(messages: Sequence[Message]) -> list[dict[str, str]]:
+    """Return the tool steps of a turn made elsewhere, whose calls nobody recorded.
+
+    Only results that follow something the assistant said, and each call's once: what stands alone
+    or is told twice never reaches a prompt.
+    """
+    steps: list[dict[str, str]] = []
+    seen: set[str] = set()
+    is_called = False
+    for message in messages:
+        is_called = is_called or message.role == MessageRole.ASSISTANT
+        call_id = message.tool_call_id or message.pk
+        if message.role == MessageRole.TOOL and is_called and call_id not in seen:
+            seen.add(call_id)
+            named = {"name": message.name or _UNNAMED, "arguments": ""}
+            steps.append({**named, "result": cut(message.content), "reference_id": message.pk})
+    return steps
+
+
+def cut(text: str, *, most: int = MOST_SHOWN_CHARS) -> str:
     """Return a text on one line and within `most` characters."""
     line = " ".join(text.split())
     return line if len(line) <= most else f"{line[: most - 1]}…"

@@ -32,6 +32,7 @@ from threads.models import (
 from threads.places import ThreadArchivedError
 from threads.runs import read_run
 from threads.titles import title_of
+from threads.tool_rounds import recorded_steps, steps_tokens
 
 _BATCH: Final = 200
 _EARLIEST: Final = datetime(1970, 1, 1, tzinfo=UTC)
@@ -158,11 +159,11 @@ def _record_batch(
         return []
     first_seq = _take_seqs(scope, thread, len(wanted))
     runs = [_run(thread, turn, origin, first_seq + place, now) for place, turn in enumerate(wanted)]
+    messages = [_messages(run, turn) for run, turn in zip(runs, wanted, strict=True)]
+    for run, said in zip(runs, messages, strict=True):
+        _note_tools(run, said)
     Run.objects.bulk_create(runs)
-    messages = [
-        message for run, turn in zip(runs, wanted, strict=True) for message in _messages(run, turn)
-    ]
-    Message.objects.bulk_create(messages)
+    Message.objects.bulk_create(message for said in messages for message in said)
     return runs
 
 
@@ -258,6 +259,13 @@ def _messages(run: Run, turn: RecordedTurn) -> list[Message]:
             )
         )
     return rows
+
+
+def _note_tools(run: Run, said: Sequence[Message]) -> None:
+    """Have a run's turn show the tools it used; a failed one shows nothing."""
+    if run.status == RunStatus.SUCCEEDED:
+        run.tool_steps = recorded_steps(said)
+        run.turn_tokens += steps_tokens(run.tool_steps)
 
 
 def _stripped(name: str | None, *, most: int = _MOST_NAME_CHARS) -> str | None:

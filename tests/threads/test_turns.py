@@ -249,3 +249,62 @@ def test_same_external_id_at_once_in_two_threads_makes_one_run(committed_db: Non
     assert at_once(works) == []
     assert len({run.pk for run, _ in found}) == 1
     assert sum(is_new for _, is_new in found) == 1
+
+
+def steps_of(thread: Thread, *said: tuple[str, str, str | None]) -> list[dict[str, str]]:
+    """Record a turn of (role, content, tool_call_id) and return its tool steps."""
+    messages = tuple(
+        RecordedMessage(role=role, content=content, tool_call_id=call_id, name="look")
+        for role, content, call_id in said
+    )
+    run, _ = record(thread, messages=messages)
+    steps: list[dict[str, str]] = run.tool_steps
+    return steps
+
+
+@pytest.mark.req("B10")
+def test_results_of_a_recorded_turn_are_shown_each_once_b10(thread: Thread) -> None:
+    """B10: user, assistant (two calls), tool, tool; then the answer."""
+    said = (("user", "问", None), ("assistant", "", None), ("tool", f"甲 {SECRET}", "c1"))
+    steps = steps_of(thread, *said, ("tool", "乙\n" * 300, "c2"), ("assistant", "答", None))
+    stored = [row for row in rows(Message, thread) if row.role == "tool"]
+    assert [step["reference_id"] for step in steps] == [row.pk for row in stored]
+    assert all(step["name"] == "look" and len(step["result"]) <= 200 for step in steps)
+    assert SECRET not in repr(steps)
+    plain = record(new_thread(make_agent(Tenant(id=thread.tenant_id))))[0]
+    assert rows(Run, thread)[0].turn_tokens > plain.turn_tokens + 40
+
+
+@pytest.mark.req("B10")
+@pytest.mark.parametrize(
+    ("said", "shown"),
+    [
+        ((("user", "问", None), ("tool", "alone", "c1"), ("assistant", "答", None)), []),
+        ((("user", "问", None), ("assistant", "calls", None)), []),
+        (
+            (
+                ("user", "问", None),
+                ("assistant", "", None),
+                ("tool", "first", "c1"),
+                ("tool", "again", "c1"),
+                ("tool", "no id", None),
+            ),
+            ["first", "no id"],
+        ),
+    ],
+)
+def test_orphaned_and_doubled_results_of_a_recorded_turn_are_not_shown(
+    thread: Thread, said: Any, shown: list[str]
+) -> None:
+    assert [step["result"] for step in steps_of(thread, *said)] == shown
+    assert len(rows(Message, thread)) == len(said)
+
+
+def test_recorded_turn_that_failed_shows_no_tools(thread: Thread) -> None:
+    messages = (
+        RecordedMessage(role="user", content="问"),
+        RecordedMessage(role="assistant", content=""),
+        RecordedMessage(role="tool", content="found", tool_call_id="c1"),
+    )
+    run, _ = record(thread, messages=messages, status="failed")
+    assert run.tool_steps == []
