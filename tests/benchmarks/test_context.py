@@ -80,8 +80,8 @@ def test_lossless_past_of_500_messages(db, capsys, name, wording, window):
             )
 
     def pack(squeeze: Squeeze, share: int = 1) -> Callable[[], object]:
-        pasts = iter([load() for _ in range(31)])
-        return lambda: next(pasts).pack(cap=load_once.usual_cap() // share, squeeze=squeeze)
+        pasts = [load() for _ in range(31)]
+        return lambda: pasts.pop().pack(cap=load_once.usual_cap() // share, squeeze=squeeze)
 
     def pack_unknown() -> Callable[[], object]:
         known = pack(Squeeze.WHOLE)
