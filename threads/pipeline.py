@@ -62,7 +62,7 @@ class PreparedRun:
     request: ChatRequest
     view: ThreadView
     policy: Policy
-    prompt: Assembled | None = None
+    prompt: Assembled
     tools: ToolBox | None = None
     steps: tuple[Mapping[str, Any], ...] = ()
 

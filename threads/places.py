@@ -92,7 +92,9 @@ class Session:
 def ask(request: RunRequest) -> Question:
     """Return what was asked, free of secrets from here on."""
     return Question(
-        text=strip_secrets(request.input).text, metadata=clean_metadata(request.metadata)
+        text=strip_secrets(request.input).text,
+        metadata=clean_metadata(request.metadata),
+        continues_run_id=request.continues_run_id,
     )
 
 

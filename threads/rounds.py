@@ -43,8 +43,7 @@ from threads.committing import committed
 from threads.counting import Observation
 from threads.events import Delta, RunEvent, ToolCalled, ToolReturned
 from threads.pipeline import ContextOverBudgetError, PreparedRun
-from threads.prompt import Assembled
-from threads.run_prompt import FixedPrompt, RunPrompt, Window
+from threads.run_prompt import RunPrompt, Window
 from threads.runs import Answered
 from threads.tool_rounds import ToolRound, message_json, tidy_calls
 from threads.tools.box import ToolBox
@@ -92,7 +91,7 @@ class Rounds:
         self._stored = tuple(stored)
         self._tell = tell
         self._prompt = RunPrompt(
-            base=prepared.prompt or _fixed(prepared),
+            base=prepared.prompt,
             language=resolve(prepared.agent.language, prepared.run.input),
         )
         self._done: list[ToolRound] = []
@@ -201,8 +200,8 @@ class Rounds:
         self, call: _Call, finished: Finished, window: Window, tools: Sequence[ToolSpec]
     ) -> None:
         prepared, spent = self._prepared, self._spent
-        if finished.usage is not None and prepared.prompt is not None:
-            self._observe(prepared.prompt, window, tools, finished.usage)
+        if finished.usage is not None:
+            self._observe(window, tools, finished.usage)
         usage = finished.usage or Usage(
             input_tokens=window.tokens or int(prepared.context["prompt_tokens"]),
             output_tokens=estimate(call.text)
@@ -227,11 +226,9 @@ class Rounds:
         }
         self.steps.append(self._model_step(call, figures, model=self._model_of(finished)))
 
-    def _observe(
-        self, prompt: Assembled, window: Window, tools: Sequence[ToolSpec], usage: Usage
-    ) -> None:
+    def _observe(self, window: Window, tools: Sequence[ToolSpec], usage: Usage) -> None:
         """Keep what the provider's count teaches about how its model counts."""
-        seen = prompt.given.counter.observed(
+        seen = self._prepared.prompt.given.counter.observed(
             window.messages, reported=usage.input_tokens, tools=tools
         )
         if seen is not None:
@@ -304,9 +301,3 @@ def _code_of(error: BaseException) -> str:
     if isinstance(error, asyncio.CancelledError):
         return "cancelled"
     return error.code if isinstance(error, CredenceError) else CredenceError.code
-
-
-def _fixed(prepared: PreparedRun) -> FixedPrompt:
-    return FixedPrompt(
-        messages=prepared.request.messages, target=int(prepared.context["target_budget"])
-    )

@@ -14,7 +14,6 @@ from functools import partial
 from time import perf_counter
 from typing import Any, Final, Protocol
 
-from memory.assembly import prompt_tokens
 from memory.compression.chain import PRECHECK, ChainResult, Level, LevelStep, run_chain
 from memory.compression.tool_results import shorten_result
 from memory.compression.veto import VetoList
@@ -39,7 +38,7 @@ _SAME: Final[dict[Language, str]] = {
 
 
 class BasePrompt(Protocol):
-    """What a run's prompt begins with: `threads.prompt.Assembled`, or a `FixedPrompt`."""
+    """What a run's prompt begins with, as `threads.prompt.Assembled` is."""
 
     @property
     def messages(self) -> tuple[ChatMessage, ...]:
@@ -63,26 +62,6 @@ class BasePrompt(Protocol):
     def shrink(self, tokens_less: int) -> tuple[ChatMessage, ...] | None:
         """Return `messages` with the thread's past that much smaller; None if nothing can go."""
         ...
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FixedPrompt:
-    """A prompt that is what it is: no part of it can shrink."""
-
-    messages: tuple[ChatMessage, ...]
-    target: int
-    veto: VetoList = field(default_factory=VetoList)
-
-    def count(self, messages: Sequence[ChatMessage], tools: Sequence[ToolSpec]) -> int:
-        """Count the tokens, by estimate and by the tokenizer, and return the larger figure."""
-        texts = [message.content for message in messages] + [str(tool) for tool in tools]
-        guess = prompt_tokens(messages) + sum(estimate(str(tool)) for tool in tools)
-        framing = max(guess - sum(estimate(text) for text in texts), 0)
-        return max(guess, sum(estimate(text, kind="tokenizer") for text in texts) + framing)
-
-    def shrink(self, tokens_less: int) -> tuple[ChatMessage, ...] | None:
-        """Return None."""
-        return None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

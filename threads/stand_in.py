@@ -30,7 +30,7 @@ KIND: Final = "compress"
 
 def is_summary_pending(prepared: PreparedRun) -> bool:
     """Say whether turns left the prompt that a model could summarise."""
-    return prepared.prompt is not None and prepared.prompt.pending_summary is not None
+    return prepared.prompt.pending_summary is not None
 
 
 async def write_stand_in(prepared: PreparedRun) -> PreparedRun:
@@ -40,8 +40,8 @@ async def write_stand_in(prepared: PreparedRun) -> PreparedRun:
     transactions. No thread of the database is held meanwhile.
     """
     prompt = prepared.prompt
-    pending = prompt.pending_summary if prompt else None
-    if prompt is None or pending is None:
+    pending = prompt.pending_summary
+    if pending is None:
         return prepared
     written = await asyncio.to_thread(_write, prepared, pending)
     told = prompt.told_by(written.text) if written.method == "model" else None

@@ -14,7 +14,7 @@ from memory.compression.veto import RecentTurn, VetoList
 from memory.providers.base import ChatMessage, ToolCall
 from memory.tokens import estimate
 from tests.threads.tooled import outcome_of
-from threads.run_prompt import MOST_CHARS, MOST_TOKENS, FixedPrompt, RunPrompt
+from threads.run_prompt import MOST_CHARS, MOST_TOKENS, RunPrompt
 from threads.tool_rounds import ToolRound, without_calls
 
 NOW = datetime(2026, 11, 2, tzinfo=UTC)
@@ -37,6 +37,7 @@ class ShrinkingPrompt:
     target: int
     past_tokens: int = 0
     veto: VetoList = field(default_factory=VetoList)
+    extra: str = ""
 
     @property
     def messages(self) -> tuple[ChatMessage, ...]:
@@ -53,7 +54,7 @@ class ShrinkingPrompt:
         past = "past " * tokens
         return (
             ChatMessage(role="system", content="Be brief."),
-            ChatMessage(role="user", content=f"{past}\n{QUESTION}"),
+            ChatMessage(role="user", content=f"{past}{self.extra}\n{QUESTION}"),
         )
 
 
@@ -100,20 +101,9 @@ def test_first_call_is_not_counted_again() -> None:
 
 
 @pytest.mark.req("A25")
-@pytest.mark.parametrize(
-    "base",
-    [
-        FixedPrompt(
-            messages=(ChatMessage(role="user", content="字" * (MOST_CHARS + 1)),), target=10**6
-        ),
-        FixedPrompt(
-            messages=(ChatMessage(role="user", content="字库" * 49_000 + "字 " * 50_000),),
-            target=10**6,
-        ),
-    ],
-)
-def test_first_call_over_the_window_is_refused_whatever_the_target(base: Any) -> None:
-    window = prompt_of(base).fit(tools=(), now=NOW)
+@pytest.mark.parametrize("content", ["x" * (MOST_CHARS + 1), "字库" * 49_000 + "字 " * 50_000])
+def test_first_call_over_the_window_is_refused_whatever_the_target(content: str) -> None:
+    window = prompt_of(ShrinkingPrompt(target=10**6, extra=content)).fit(tools=(), now=NOW)
     assert not window.is_within
     assert window.steps[-1]["data"]["decision"] == "reject"
 
