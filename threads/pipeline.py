@@ -37,9 +37,10 @@ class ContextOverBudgetError(CredenceError):
 
     code = "context_over_budget"
 
-    def __init__(self, *, run_id: str, context: Mapping[str, Any]) -> None:
-        """Keep the rejected run's id and its ledger."""
-        self.run_id = run_id
+    def __init__(self, *, context: Mapping[str, Any], run_id: str | None = None) -> None:
+        """Keep the ledger, and the rejected run's id where there is a run."""
+        if run_id is not None:
+            self.run_id = run_id
         self.context = context
         super().__init__()
 

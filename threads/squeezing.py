@@ -94,7 +94,7 @@ def squeeze_past(frame: Frame) -> Squeezed | None:
         _Summarise(frame=frame, veto=veto, name="summary"),
         _Summarise(frame=frame, veto=veto, name="references", is_bare=True),
     )
-    around = prompt_tokens(frame.render(PackedPast()))
+    around = prompt_tokens(frame.render(frame.usual)) - frame.usual.tokens
     result = run_chain(
         draft=_Draft(packed=frame.usual),
         levels=levels,

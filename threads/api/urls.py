@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from django.urls import URLPattern, path
 
-from threads.api.views import agents, artifacts, keys, registers, runs, service, threads
+from threads.api.views import agents, artifacts, contexts, keys, registers, runs, service, threads
 
 urlpatterns: list[URLPattern] = [
     path("openapi.json", service.OpenApiView.as_view(), name="openapi"),
@@ -13,6 +13,7 @@ urlpatterns: list[URLPattern] = [
     path("agents/<str:agent_id>", agents.AgentView.as_view()),
     path("agents/<str:agent_id>/run", runs.RunView.as_view()),
     path("agents/<str:agent_id>/run/stream", runs.RunStreamView.as_view()),
+    path("agents/<str:agent_id>/context", contexts.ContextView.as_view()),
     path("agents/<str:agent_id>/threads", threads.AgentThreadsView.as_view()),
     path("providers", agents.ProvidersView.as_view()),
     path("providers/<str:provider_id>", agents.ProviderView.as_view()),

@@ -19,6 +19,7 @@ OPEN = ("/", "/v1/openapi.json", "/v1/docs", "/healthz", "/readyz")
 ROUTES = (
     ("POST", "/v1/agents/{agent_id}/run", "run"),
     ("POST", "/v1/agents/{agent_id}/run/stream", "run"),
+    ("POST", "/v1/agents/{agent_id}/context", "read"),
     ("GET", "/v1/agents/{agent_id}/threads", "read"),
     ("POST", "/v1/agents/{agent_id}/threads", "write"),
     ("GET", "/v1/runs/{run_id}", "read"),
@@ -61,6 +62,7 @@ ROUTES = (
 BODIES: dict[tuple[str, str], Any] = {
     ("POST", "/v1/agents/{agent_id}/run"): {"input": "hi", "user_id": "u"},
     ("POST", "/v1/agents/{agent_id}/run/stream"): {"input": "你好", "user_id": "u"},
+    ("POST", "/v1/agents/{agent_id}/context"): {"input": "你好", "user_id": "u"},
     ("POST", "/v1/agents/{agent_id}/threads"): {"user_id": "u"},
     ("PATCH", "/v1/threads/{thread_id}"): {"title": "taken over"},
     ("POST", "/v1/threads/{thread_id}/turns"): {
@@ -135,8 +137,8 @@ def test_routes_of_the_urlconf_equal_the_list() -> None:
 def test_every_post_takes_an_idempotency_key() -> None:
     for path, callback in patterns():
         post = getattr(callback.view_class, "post", None)
-        is_run = path.endswith(("/run", "/run/stream"))
-        assert post is None or is_run or post.takes_idempotency_key, path
+        is_apart = path.endswith(("/run", "/run/stream", "/context"))
+        assert post is None or is_apart or post.takes_idempotency_key, path
 
 
 def body_of(method: str, path: str) -> Any:

@@ -65,6 +65,16 @@ class RunBody(Body):
     context = ContinueBody(required=False, allow_null=True)  # type: ignore[assignment]
 
 
+class ContextBody(Body):
+    """A question a prompt is to be assembled for."""
+
+    input = StrictText(max_length=MAX_INPUT_CHARS)
+    user_id = UserId()
+    thread_id = StrictText(max_length=255, required=False, allow_null=True, default=None)
+    facts = serializers.ListField(child=FactBody(), required=False, max_length=100)
+    materials = serializers.ListField(child=MaterialBody(), required=False, max_length=50)
+
+
 class TurnMessageBody(Body):
     """One utterance inside a turn made elsewhere."""
 
@@ -168,4 +178,13 @@ class RunContextAnswer(Answer):
 
     messages = PromptMessageAnswer(many=True)
     context = Account(source="run.context")  # type: ignore[assignment]
+    items = serializers.ListField(child=PromptItem())
+
+
+class ContextAnswer(Answer):
+    """A prompt assembled for a caller who calls models himself."""
+
+    messages = PromptMessageAnswer(many=True)
+    bootstrap = serializers.BooleanField()
+    context = Account()  # type: ignore[assignment]
     items = serializers.ListField(child=PromptItem())

@@ -49,7 +49,7 @@ class RunningView(ApiView):
             request=django_request(self.request),
             principal=self.principal,
             agent_id=agent_id,
-            asked=_run_request(body, continues_run_id=continues_run_id),
+            asked=run_request(body, continues_run_id=continues_run_id),
             key=idempotency_key(self.request),
         )
 
@@ -112,7 +112,8 @@ class RunStreamView(RunningView):
         return respond(call, drive=drive_stream, show=show_stream)
 
 
-def _run_request(body: dict[str, Any], *, continues_run_id: str | None) -> RunRequest:
+def run_request(body: dict[str, Any], *, continues_run_id: str | None = None) -> RunRequest:
+    """Return what a checked body asks."""
     return RunRequest(
         input=body["input"],
         user_id=body["user_id"],

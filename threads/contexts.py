@@ -1,0 +1,91 @@
+"""A prompt without a run: assembled for callers who call models themselves; only its trace is kept."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from time import perf_counter
+from typing import Any
+
+from governance import access
+from governance.access import Principal
+from memory.rls import scoped_transaction
+from threads.models import ContextTrace
+from threads.pipeline import ContextOverBudgetError, prompt_steps
+from threads.places import Setting, ask, look
+from threads.prompt import Assembled, assemble
+from threads.prompt_input import RunRequest
+from threads.prompt_loading import load_prompt
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AssembledContext:
+    """A prompt with its account, and whether it opens a session."""
+
+    prompt: Assembled
+    bootstrap: bool
+
+    @property
+    def messages(self) -> list[dict[str, str]]:
+        """The messages."""
+        return self.prompt.messages_as_json()
+
+    @property
+    def context(self) -> dict[str, Any]:
+        """The ledger."""
+        return self.prompt.ledger.as_json()
+
+    @property
+    def items(self) -> list[dict[str, Any]]:
+        """What the prompt shows."""
+        return self.prompt.items
+
+
+def assemble_context(
+    *, principal: Principal, agent_id: str, request: RunRequest, now: datetime
+) -> AssembledContext:
+    """Assemble a prompt as a run would, call no model, and keep its trace alone.
+
+    No person, thread, run or message comes of it. The caller's model is offered no tools, so the
+    guidelines name none. Cost: about eight statements, one transaction.
+
+    Raises:
+        NotFoundError: The agent is unknown, inactive, or not this principal's to run.
+        ThreadMismatchError: The thread is unknown or another tenant's, agent's or user's.
+        ForbiddenError: The principal may not act for this user.
+        FactsNotAllowedError: The policy takes no facts with a request.
+        ContextOverBudgetError: Nothing can be cut any more; the trace is kept all the same.
+    """
+    started = perf_counter()
+    question = ask(request)
+    with scoped_transaction(access.tenant_scope(principal)):
+        setting = look(principal, agent_id, request, now)
+        scoped_at = perf_counter()
+        given, _ = load_prompt(
+            setting=setting, request=request, question=question.text, now=now, has_tools=False
+        )
+        built = assemble(given)
+        marks = (started, scoped_at, perf_counter())
+        _keep(setting, built, marks, now)
+    if built.ledger.decision == "reject":
+        raise ContextOverBudgetError(context=built.ledger.as_json())
+    return AssembledContext(prompt=built, bootstrap=setting.is_bootstrap)
+
+
+def _keep(
+    setting: Setting, built: Assembled, marks: tuple[float, float, float], now: datetime
+) -> None:
+    scope = setting.scope
+    trace = ContextTrace(
+        tenant_id=scope.tenant_id,
+        end_user_id=scope.user_id,
+        agent=setting.agent,
+        thread_id=setting.thread_id,
+        key_id=scope.principal_id,
+        context=built.ledger.as_json(),
+        messages=built.messages_as_json(),
+        items=built.items,
+        steps=prompt_steps(built=built, scope=scope, now=now, marks=marks),
+        created_at=now,
+    )
+    trace.save(force_insert=True)
