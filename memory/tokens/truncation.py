@@ -24,7 +24,7 @@ def truncate_middle(
     """Return `text` within `max_tokens`, its middle replaced by `mark` if it has to be cut.
 
     Head and tail keep about the same length. The result never estimates above `max_tokens`; where
-    not even the mark fits it is left out. Cost: some twenty estimates of the result's length.
+    not even the mark fits it is left out, and a budget of 0 leaves nothing. Cost: some twenty estimates of the result's length.
     """
     return _truncate(text, _middle(text, mark), max_tokens, mark, (kind, model))
 

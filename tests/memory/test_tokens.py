@@ -133,7 +133,7 @@ def test_count_messages_of_a_request_adds_the_framing() -> None:
 def test_truncate_middle_of_anything_stays_within_budget(text: str, budget: int, mark: str) -> None:
     cut = truncate_middle(text, max_tokens=budget, mark=mark)
     assert estimate(cut) <= max(budget, 0)
-    if estimate(text) <= budget:
+    if budget > 0 and estimate(text) <= budget:
         assert cut == text
 
 
