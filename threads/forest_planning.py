@@ -20,6 +20,8 @@ _SKELETON_PERCENT: Final = 35
 # four turns a node and K = 4 they stand for more than a thousand turns.
 _LEVELS: Final = 4
 _LEAST_NODE_TOKENS: Final = 80
+# The last turns, which every prompt shows verbatim (DESIGN 8), whatever policy says of the tail.
+_LEAST_TAIL_TURNS: Final = 2
 # A chunk of turns that say next to nothing ends here, although its tokens are not there yet.
 MOST_CHUNK_TURNS: Final = 400
 _MOST_SOURCE_TOKENS: Final = 40_000
@@ -74,7 +76,7 @@ def forest_shape(*, policy: Policy, context_window: int, max_output_tokens: int)
     room = (context_window - 3 * node) // 2
     return ForestShape(
         head_turns=policy.count("forest_head_turns"),
-        tail_turns=policy.count("forest_tail_turns"),
+        tail_turns=max(policy.count("forest_tail_turns"), _LEAST_TAIL_TURNS),
         base_turns=policy.count("forest_base_turns"),
         base_tokens=min(policy.count("forest_base_tokens"), context_window // 4),
         consolidation_k=k,

@@ -38,8 +38,7 @@ IDEMPOTENCY_HOURS: Final = 24
 _LOCK_KEY: Final = 0x63726564  # "cred": any number, as long as nobody else takes it
 _REASON: Final = "The sweep looks after every tenant; it reads ids and states only."
 _MOST_RUNS: Final = 500
-_ALWAYS_VERBATIM: Final = 2  # the last turns, which never need a summary
-_ALWAYS_TAIL: Final = 1  # the last turn, which is in no node
+_ALWAYS_VERBATIM: Final = 2  # the last turns, which never need a summary and are in no node
 _MOST_THREADS: Final = 100
 
 
@@ -167,7 +166,7 @@ def _roll_candidates(alias: str) -> list[tuple[str, str, str]]:
     rows = _without_job(alias, JobKind.ROLL_SUMMARY).filter(
         agent__thread_strategy=ThreadStrategy.ROLLING
     )
-    return _most_uncovered(rows, covered, _ALWAYS_VERBATIM)
+    return _most_uncovered(rows, covered)
 
 
 def _build_candidates(alias: str) -> list[tuple[str, str, str]]:
@@ -177,7 +176,7 @@ def _build_candidates(alias: str) -> list[tuple[str, str, str]]:
     covered = Coalesce(Subquery(last.values("end_seq")[:1]), 0)
     kinds = (JobKind.BUILD_NODES, JobKind.CONSOLIDATE_NODES)
     rows = _without_job(alias, *kinds).filter(agent__thread_strategy=ThreadStrategy.LOSSLESS)
-    return _most_uncovered(rows, covered, _ALWAYS_TAIL)
+    return _most_uncovered(rows, covered)
 
 
 def _without_job(alias: str, *kinds: JobKind) -> ScopedQuerySet[Thread]:
@@ -197,16 +196,13 @@ def _without_job(alias: str, *kinds: JobKind) -> ScopedQuerySet[Thread]:
     return threads.filter(~Exists(waiting), ~Exists(dead))
 
 
-def _most_uncovered(
-    rows: ScopedQuerySet[Thread], covered: Coalesce, most: int
-) -> list[tuple[str, str, str]]:
-    """Return a hundred threads with more than `most` turns uncovered, those with the most first.
+def _most_uncovered(rows: ScopedQuerySet[Thread], covered: Coalesce) -> list[tuple[str, str, str]]:
+    """Return a hundred threads: the most uncovered first and equal ones in random order.
 
-    Equal ones come in random order, so that every thread has its turn although a sweep looks at a
-    hundred.
+    So every thread has its turn although a sweep looks at a hundred.
     """
     uncovered = F("next_seq") - 1 - covered
-    named = rows.annotate(uncovered=uncovered).filter(uncovered__gt=most)
+    named = rows.annotate(uncovered=uncovered).filter(uncovered__gt=_ALWAYS_VERBATIM)
     ordered = named.order_by("-uncovered", Random())
     return list(ordered.values_list("tenant_id", "end_user_id", "id")[:_MOST_THREADS])
 

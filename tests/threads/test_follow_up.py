@@ -74,7 +74,7 @@ def test_job_of_a_thread_is_one_however_many_turns_ask_for_it() -> None:
 def test_finished_run_asks_for_what_its_strategy_needs(
     committed_db: None, strategy: str, wanted: list[str]
 ) -> None:
-    thread = thread_with(strategy, forest_tail_turns=1)
+    thread = thread_with(strategy, forest_tail_turns=1, forest_base_turns=3)
     tell(thread, pairs(5))
     assert kinds(thread) == []
     change_policy(

@@ -202,10 +202,10 @@ def test_long_answer_near_the_limit_makes_exactly_one_node_e5(
     thread: Thread, server: FakeOpenAI
 ) -> None:
     """E5: what a model wrote is never compressed a second time right away."""
-    policy(thread, forest_base_turns=1, forest_tail_turns=1)
+    policy(thread, forest_base_turns=1, forest_tail_turns=2)
     tell(thread, pairs(1))
     tell(thread, [("写得长一点", "很长的回答。" * 1200)])
-    tell(thread, pairs(1, start=3))
+    tell(thread, pairs(2, start=3))
     grow(thread)
     assert roots_of(thread) == [(0, 2, 2)]
     assert len(server.requests) == 1

@@ -148,3 +148,9 @@ def test_default_shape_of_an_8k_window() -> None:
     assert (shape.node_tokens, shape.base_tokens, shape.skeleton_tokens) == (191, 2048, 2293)
     roomy = forest_shape(policy=effective({}, {}), context_window=128_000, max_output_tokens=4096)
     assert (roomy.node_tokens, roomy.base_tokens) == (400, 25_000)
+
+
+def test_last_two_turns_are_never_compressed_whatever_the_tail() -> None:
+    policy = effective({"forest_tail_turns": 1}, {})
+    shape = forest_shape(policy=policy, context_window=8192, max_output_tokens=512)
+    assert shape.tail_turns == 2
