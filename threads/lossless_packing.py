@@ -87,6 +87,11 @@ class LosslessPast:
         found += [line.result for turn in self.turns for line in turn.tool_lines]
         return (*found, *(root.summary for root in self.roots))
 
+    def recent(self) -> Sequence[Recent]:
+        """Return what shows each of the last turns, whole or cut. No query."""
+        turns = self._draft(Squeeze.WHOLE).turns
+        return [_recent(shown, self.wording) for shown in turns[-LAST_TURNS:]]
+
     def pack(self, *, cap: int, squeeze: Squeeze = Squeeze.WHOLE, stand_in: str = "") -> PackedPast:
         """Return it as messages; at SUMMARISED they cost at most `cap` tokens, if need be nothing.
 
@@ -172,7 +177,6 @@ class LosslessPast:
             items=tuple(items),
             dropped=self._dropped(draft, gone, stand_in),
             leaving=tuple(self._show(turn).as_summary_turn() for turn in gone),
-            recent=tuple(_recent(shown, self.wording) for shown in turns[-LAST_TURNS:]),
             reference_ids=tuple(
                 line.reference_id
                 for shown in turns

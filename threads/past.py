@@ -47,7 +47,6 @@ class PackedPast:
             what was wanted.
         leaving: Finished turns that no stored summary covers and that are not shown: what a
             stand-in summary would have to tell, oldest first, texts cleaned.
-        recent: The last turns as they are shown, for the veto list.
         reference_ids: Every reference id in it.
         open_items: The open items of the summary, for the veto list.
     """
@@ -58,7 +57,6 @@ class PackedPast:
     items: tuple[ContextItem, ...] = ()
     dropped: tuple[Dropped, ...] = ()
     leaving: tuple[SummaryTurn, ...] = ()
-    recent: tuple[Recent, ...] = ()
     reference_ids: tuple[str, ...] = ()
     open_items: tuple[str, ...] = ()
 
@@ -81,6 +79,13 @@ class Past(Protocol):
         Up to REFERENCED nothing leaves that the strategy itself would show: the result may then
         cost more than `cap`, which means that it does not fit. SUMMARISED fits always, if need be
         empty; `stand_in` is a summary of what leaves, shown in its place and counted in.
+        """
+        ...
+
+    def recent(self) -> Sequence[Recent]:
+        """Return what shows each of the last turns, whole or cut, for the veto list.
+
+        May ask the database the first time.
         """
         ...
 

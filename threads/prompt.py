@@ -16,7 +16,7 @@ from memory.sections import PackedSection
 from memory.tokens import estimate
 from threads.past import PackedPast
 from threads.prompt_input import IN_RUN_CHARS, PromptInput
-from threads.prompt_ledger import Fixed, account, past_row
+from threads.prompt_ledger import Fixed, Outcome, account, past_row, scale
 from threads.prompt_parts import (
     AFTER_PAST,
     BEFORE_PAST,
@@ -59,7 +59,8 @@ class Filled:
 class Assembled:
     """A prompt, its ledger, and all that is needed to make it smaller while its run goes on.
 
-    `messages` is empty and `filled` None where the prompt was rejected.
+    `messages` is empty and `filled` None where the prompt was rejected. `share` puts estimated
+    tokens into those of the model.
     """
 
     given: PromptInput
@@ -67,6 +68,7 @@ class Assembled:
     messages: tuple[ChatMessage, ...] = ()
     filled: Filled | None = None
     compressions: tuple[LevelStep, ...] = ()
+    share: float = 1.0
 
     @property
     def target(self) -> int:
@@ -81,7 +83,8 @@ class Assembled:
         filled = self.filled
         before = [item for name in PROMPT_ORDER for item in _shown(filled, name)]
         after = [item for name in PROMPT_ORDER_AFTER for item in _shown(filled, name)]
-        return [item.as_json() for item in (*before, *filled.squeezed.packed.items, *after)]
+        shown = (*before, *filled.squeezed.packed.items, *after)
+        return [replace(item, tokens=scale(item.tokens, self.share)).as_json() for item in shown]
 
     @property
     def pending_summary(self) -> PendingSummary | None:
@@ -148,7 +151,7 @@ def assemble(given: PromptInput) -> Assembled:
     fixed = _fixed(given)
     if fixed.counted > given.target:
         return _rejected(given, wanted, fixed)
-    budget = given.target
+    budget = given.target - max(fixed.counted - fixed.estimated, 0)
     for _ in range(_MOST_TRIES):
         filled = _fill(given, wanted, fixed, budget)
         if filled is None:
@@ -163,8 +166,8 @@ def assemble(given: PromptInput) -> Assembled:
 
 def _smaller(budget: int, filled: Filled, fixed: Fixed, counted: int, given: PromptInput) -> int:
     """Return a budget by which the prompt, as its model counts, should come out within target."""
-    used = fixed.estimated + _granted(filled)
-    return min(budget - 8, used * given.target // max(counted, 1) - 8)
+    may_cost, costs = given.target - fixed.counted, max(counted - fixed.counted, 1)
+    return min(budget - 8, fixed.estimated + _granted(filled) * may_cost // costs - 8)
 
 
 def _granted(filled: Filled) -> int:
@@ -261,15 +264,23 @@ def _accepted(
     given: PromptInput, filled: Filled, messages: tuple[ChatMessage, ...], fixed: Fixed
 ) -> Assembled:
     rows = [packed.row for packed in filled.sections.values()]
-    rows.append(past_row(given, filled.squeezed.packed))
     sent = given.counter.sent(messages, tools=given.tools)
-    ledger = account(given, rows, fixed, decision=filled.decision, sent=sent)
+    estimated = prompt_tokens(messages) + given.counter.tool_tokens(given.tools)
+    share = min(sent / max(estimated, 1), 1.0)
+    outcome = Outcome(
+        decision=filled.decision,
+        wanted=sum(row.wanted for row in rows) + filled.squeezed.frame.usual.wanted,
+        sent=sent,
+        share=share,
+    )
+    rows.append(past_row(given, filled.squeezed.packed))
     return Assembled(
         given=given,
-        ledger=ledger,
+        ledger=account(given, rows, fixed, outcome=outcome),
         messages=messages,
         filled=filled,
         compressions=filled.squeezed.steps,
+        share=share,
     )
 
 
@@ -279,4 +290,5 @@ def _rejected(given: PromptInput, wanted: Candidates, fixed: Fixed) -> Assembled
     packed = [wanted.pack(name, room=given.target) for name in names]
     usual = given.past.pack(cap=min(given.past.usual_cap(), given.target))
     rows = [*(one.row for one in packed), past_row(given, usual)]
-    return Assembled(given=given, ledger=account(given, rows, fixed, decision="reject", sent=0))
+    outcome = Outcome(decision="reject", wanted=sum(row.wanted for row in rows))
+    return Assembled(given=given, ledger=account(given, rows, fixed, outcome=outcome))

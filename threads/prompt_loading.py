@@ -85,6 +85,7 @@ def _past(setting: Setting, wording: Wording, tag: str, now: datetime) -> Past:
         wording=wording,
         tag=tag,
         policy=policy,
+        is_for_rounds=bool(agent.tools),
     )
 
 

@@ -67,6 +67,21 @@ class RollingPast:
         said = [text for _, turn in self.loaded for text in (turn.user_text, turn.assistant_text)]
         return [self.view.summary, *said]
 
+    def recent(self) -> Sequence[Recent]:
+        """Return what shows each of the last turns: the start of a text, or the mark of a cut."""
+        last = self.loaded[max(len(self.loaded) - self.policy.count("recent_turns"), 0) :]
+        marks = self.marks_of([head.run_id for head, _ in last])
+        found = []
+        for head, turn in last:
+            starts = (
+                sanitize(text[: _NEEDLE_CHARS * 4]).text[:_NEEDLE_CHARS].strip()
+                for text in (turn.user_text, turn.assistant_text)
+            )
+            cuts = marks[head.run_id]
+            needles = (*filter(None, starts), cuts.question, cuts.answer)
+            found.append(Recent(run_id=head.run_id, needles=needles))
+        return found
+
     def pack(self, *, cap: int, squeeze: Squeeze = Squeeze.WHOLE, stand_in: str = "") -> PackedPast:
         """Return the section; see threads.past."""
         if squeeze < Squeeze.SUMMARISED:
@@ -103,9 +118,20 @@ class RollingPast:
 
 
 def read_rolling(
-    *, scope: Scope, thread_id: str, view: ThreadView, wording: Wording, tag: str, policy: Policy
+    *,
+    scope: Scope,
+    thread_id: str,
+    view: ThreadView,
+    wording: Wording,
+    tag: str,
+    policy: Policy,
+    is_for_rounds: bool = False,
 ) -> RollingPast:
-    """Load the turns that a prompt could show. Cost: one query; another when a turn must be cut."""
+    """Load the turns that a prompt could show. Cost: one query; another when a turn must be cut.
+
+    `is_for_rounds` asks for the ids of the last turns' messages at once: the prompt may have to
+    shrink while its run goes on, outside of any transaction.
+    """
     heads = _chosen(view.heads, policy, policy.count("thread_tokens"))
     known: dict[str, CutMarks] = {}
 
@@ -115,7 +141,7 @@ def read_rolling(
             known.update(read_marks(scope=scope, wording=wording, run_ids=missing))
         return known
 
-    return RollingPast(
+    past = RollingPast(
         thread_id=thread_id,
         view=view,
         loaded=load_turns(scope=scope, heads=heads),
@@ -124,6 +150,9 @@ def read_rolling(
         policy=policy,
         marks_of=marks_of,
     )
+    if is_for_rounds:
+        past.recent()
+    return past
 
 
 def _chosen(heads: Sequence[TurnHead], policy: Policy, room: int) -> list[TurnHead]:
@@ -177,7 +206,7 @@ class _Draft:
         self.whole_summary = cleaned if cleaned.strip() else ""
         if not (self.whole_summary or view.heads or self.stand_in):
             return
-        room = self.cap - estimate(self._rendered(waiting=1)) - estimate(self.stand_in)
+        room = self.cap - estimate(self._rendered(waiting=1))  # the stand-in is in it
         self.summary = self._summary_within(room)
         left = room - estimate(self.summary)
         self._choose(left)
@@ -276,7 +305,6 @@ def _packed(past: RollingPast, draft: _Draft) -> PackedPast:
             *_cut_rows(turns),
         ),
         leaving=_leaving(past, names),
-        recent=_recent(past),
         reference_ids=tuple(
             line.reference_id for _, turn in turns for line in turn.tool_lines if line.reference_id
         ),
@@ -337,18 +365,6 @@ def _leaving(past: RollingPast, shown: set[str]) -> tuple[SummaryTurn, ...]:
         for head, turn in past.loaded
         if head.run_id not in shown
     )
-
-
-def _recent(past: RollingPast) -> tuple[Recent, ...]:
-    """Return what shows each of the last turns: the start of a text, or the mark of a cut."""
-    found = []
-    for head, turn in past.loaded[max(len(past.loaded) - past.policy.count("recent_turns"), 0) :]:
-        starts = [
-            sanitize(text[: _NEEDLE_CHARS * 4]).text[:_NEEDLE_CHARS].strip()
-            for text in (turn.user_text, turn.assistant_text)
-        ]
-        found.append(Recent(run_id=head.run_id, needles=tuple(start for start in starts if start)))
-    return tuple(found)
 
 
 def _open_items(summary: str) -> tuple[str, ...]:

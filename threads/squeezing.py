@@ -26,6 +26,7 @@ from threads.past import PackedPast, Past, Squeeze
 
 _LEAST_STAND_IN_TOKENS: Final = 60
 _MOST_STAND_IN_TOKENS: Final = 600
+_EARLIER: Final[dict[Language, str]] = {"zh": "此前", "en": "earlier"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -127,7 +128,7 @@ def veto_of(frame: Frame) -> VetoList:
         request=frame.question,
         fixed=frame.fixed,
         recent=tuple(
-            RecentTurn(id=turn.run_id, needles=turn.needles) for turn in frame.usual.recent
+            RecentTurn(id=turn.run_id, needles=turn.needles) for turn in frame.past.recent()
         ),
         anchors=held_by(anchors_of(frame.question), f"{older}\n{held}"),
         open_items=frame.usual.open_items,
@@ -175,7 +176,7 @@ class _Summarise:
         reserve = min(max(_LEAST_STAND_IN_TOKENS, room // 3), _MOST_STAND_IN_TOKENS)
         first = self._packed(room - reserve, "")
         lost = missing(self.veto, messages=self.frame.render(first), tools=())
-        pins = self._pins(lost, reserve)
+        pins = self._pins(lost, first.leaving, reserve)
         told = "" if self.is_bare else self._told(first.leaving, reserve - estimate(pins) - 4)
         stand_in = "\n".join(text for text in (pins, told) if text)
         packed = self._packed(room, stand_in)
@@ -191,7 +192,7 @@ class _Summarise:
     def _packed(self, cap: int, stand_in: str) -> PackedPast:
         return self.frame.past.pack(cap=max(cap, 0), squeeze=Squeeze.SUMMARISED, stand_in=stand_in)
 
-    def _pins(self, lost: Sequence[Missing], reserve: int) -> str:
+    def _pins(self, lost: Sequence[Missing], leaving: Sequence[SummaryTurn], reserve: int) -> str:
         """Return lines that hold what the veto list lacks: open items whole, anchors in excerpts."""
         names = {str(gone) for gone in lost}
         lines = [
@@ -206,7 +207,9 @@ class _Summarise:
         ]
         if anchors:
             room = reserve - sum(estimate(line) + 1 for line in lines)
-            sources = [("", text) for text in self.frame.past.texts() if text]
+            sources = [(turn.date, f"{turn.user_text}\n{turn.assistant_text}") for turn in leaving]
+            label = _EARLIER[self.frame.language]
+            sources += [(label, text) for text in self.frame.past.texts() if text]
             lines.append(
                 anchor_lines(
                     anchors=anchors,

@@ -124,8 +124,8 @@ def assert_sound(past: LosslessPast, packed: PackedPast) -> None:
     assert seqs == sorted(seqs)
     if packed.messages:
         last = [one.run_id for one in past.turns[-2:]]
-        assert [recent.run_id for recent in packed.recent] == last
-        for recent in packed.recent:
+        assert [recent.run_id for recent in past.recent()] == last
+        for recent in past.recent():
             assert any(needle in whole for needle in recent.needles)
     else:
         assert packed.tokens == 0

@@ -124,9 +124,8 @@ def test_last_two_turns_are_cut_with_a_mark_and_stay(text: str) -> None:
 @pytest.mark.parametrize("cap", [420, 500, 700, 1_200])
 def test_last_turns_are_recognised_after_they_are_cut(text: str, cap: int) -> None:
     past = past_of([turn(n, text * 90, text * 150) for n in range(1, 6)])
-    usual = past.pack(cap=10**6)
     whole = everything(past.pack(cap=cap, squeeze=Squeeze.SUMMARISED))
-    for recent in usual.recent:
+    for recent in past.recent():
         assert any(needle in whole for needle in recent.needles)
 
 
