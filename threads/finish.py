@@ -17,7 +17,7 @@ from threads import runs
 from threads.follow_up import follow_up_job
 from threads.models import Run, RunStatus, ThreadStrategy
 from threads.pipeline import ContextOverBudgetError, PreparedRun
-from threads.runs import Answered
+from threads.runs import Answered, Written
 from threads.token_fits import learn
 
 
@@ -31,15 +31,18 @@ def succeed(*, prepared: PreparedRun, answered: Answered, now: datetime) -> Run 
     scope = prepared.scope
     # Of a lossless thread only the stored turns say what is due: it is asked afterwards.
     is_asked_later = prepared.agent.thread_strategy == ThreadStrategy.LOSSLESS
+    stored = runs.written(answered)
     with scoped_transaction(scope):
-        job = None if is_asked_later else _job_after(prepared, prepared.run, answered)
+        job = None if is_asked_later else _job_after(prepared, prepared.run, answered, stored)
         told = () if is_asked_later else (_writeback(answered, job, now),)
         answered = replace(answered, steps=(*answered.steps, *told))
-        ended = runs.succeed(scope=scope, run_id=prepared.run_id, answered=answered, now=now)
+        ended = runs.succeed(
+            scope=scope, run_id=prepared.run_id, answered=answered, stored=stored, now=now
+        )
         if ended is None:
             return None
         if is_asked_later:
-            job = _job_after(prepared, ended, answered)
+            job = _job_after(prepared, ended, answered, stored)
             last = _writeback(answered, job, now)
             runs.add_steps(scope=scope, run_id=prepared.run_id, steps=(last,))
         if job is not None:
@@ -48,7 +51,9 @@ def succeed(*, prepared: PreparedRun, answered: Answered, now: datetime) -> Run 
     return _whole(prepared.run, ended)
 
 
-def _job_after(prepared: PreparedRun, last: Run, answered: Answered) -> jobs.NewJob | None:
+def _job_after(
+    prepared: PreparedRun, last: Run, answered: Answered, stored: Written
+) -> jobs.NewJob | None:
     """Return the job that follows from a run, if it is stored as succeeded."""
     run, view = prepared.run, prepared.view
     return follow_up_job(
@@ -58,7 +63,7 @@ def _job_after(prepared: PreparedRun, last: Run, answered: Answered) -> jobs.New
         last=last,
         uncovered=lambda: (
             view.uncovered_messages + run.message_count + answered.messages_added,
-            view.uncovered_tokens + run.turn_tokens + runs.tokens_added(answered),
+            view.uncovered_tokens + run.turn_tokens + stored.tokens_added,
         ),
     )
 

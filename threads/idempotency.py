@@ -113,6 +113,8 @@ def _state(
             return None
         if run.status == RunStatus.SUCCEEDED:
             return Stored(status_code=200, run_id=run.pk)
+        if run.lease_until and run.lease_until > now:  # renewed while it calls tools
+            return InFlight()
     return InFlight() if first.lease_until > now else None
 
 

@@ -156,8 +156,14 @@ class Rounds:
             self.steps.append(self._model_step(call, {"error_code": _code_of(error)}))
             raise
         self._book(call, finished, window, tools)
-        calls = tidy_calls(call.calls, taken=self._call_ids)
-        return _Said(text=call.text, calls=calls, model=self._model_of(finished))
+        said = _Said(text=call.text, calls=tuple(call.calls), model=self._model_of(finished))
+        # Looking for secrets takes time, and only what goes on needs it here.
+        return await in_database_thread(lambda: self._tidied(said)) if said.calls else said
+
+    def _tidied(self, said: _Said) -> _Said:
+        """Return an answer with calls as it may be sent back and stored."""
+        text = strip_secrets(said.text).text
+        return replace(said, text=text, calls=tidy_calls(said.calls, taken=self._call_ids))
 
     async def _listen(
         self, provider: ChatProvider, window: Window, tools: Sequence[ToolSpec], call: _Call
@@ -176,7 +182,7 @@ class Rounds:
     async def _use(self, box: ToolBox, said: _Said) -> None:
         """Run the calls of an answer, one after the other, each to exactly one result."""
         outcomes = [await self._run(box, call) for call in said.calls]
-        done = ToolRound(text=strip_secrets(said.text).text, outcomes=tuple(outcomes))
+        done = ToolRound(text=said.text, outcomes=tuple(outcomes))
         self._done.append(done)
         self._prompt.add(done)
 

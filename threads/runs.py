@@ -224,30 +224,61 @@ def renew_lease(*, scope: Scope, run_id: str) -> bool:
     return rows.update(lease_until=Now() + timedelta(seconds=run_lease_seconds())) == 1
 
 
-def succeed(*, scope: Scope, run_id: str, answered: Answered, now: datetime) -> Run | None:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Written:
+    """An answer as it is stored, without secrets, and what later prompts show of its tools.
+
+    `answer_tokens` and `tool_tokens` are estimates of what both add to the turn.
+    """
+
+    text: str
+    tool_steps: list[dict[str, str]]
+    answer_tokens: int
+    tool_tokens: int
+
+    @property
+    def tokens_added(self) -> int:
+        """What the answer adds to its turn as later prompts show it."""
+        return self.answer_tokens + self.tool_tokens
+
+
+def written(answered: Answered) -> Written:
+    """Return an answer ready to be stored. Pure; linear in its length."""
+    text = strip_secrets(answered.text).text
+    steps = tool_steps(answered.rounds)
+    return Written(
+        text=text,
+        tool_steps=steps,
+        answer_tokens=estimate(text),
+        tool_tokens=steps_tokens(steps),
+    )
+
+
+def succeed(
+    *, scope: Scope, run_id: str, answered: Answered, stored: Written, now: datetime
+) -> Run | None:
     """Store a model's answer inside the caller's transaction; None if it has ended or is gone.
 
     Returns:
         The run with what this changed and what says where it belongs; nothing else is filled in.
 
-    Cost: one statement; two more where tools were used, one more where they wrote files.
+    Cost: one statement; one more where tools were used, another where they wrote files.
     """
-    text = strip_secrets(answered.text).text
     run = Run(
         id=run_id,
         tenant_id=scope.tenant_id,
         status=RunStatus.SUCCEEDED,
-        output=text,
+        output=stored.text,
         model=answered.model,
         input_tokens=answered.input_tokens,
         output_tokens=answered.output_tokens,
         cost_usd=answered.cost_usd.quantize(_CENT_MILLIONTH),
         is_cost_known=answered.is_cost_known,
-        tool_steps=tool_steps(answered.rounds),
+        tool_steps=stored.tool_steps,
         finished_at=now,
     )
     with connection.cursor() as cursor:
-        cursor.execute(SUCCEED, _success(run, answered, now))
+        cursor.execute(SUCCEED, _success(run, answered, stored, now))
         row = cursor.fetchone()
     if row is None:
         return None
@@ -273,8 +304,7 @@ def _store_rounds(scope: Scope, run: Run, answered: Answered, now: datetime) -> 
         )
 
 
-def _success(run: Run, answered: Answered, now: datetime) -> dict[str, Any]:
-    answer_tokens = estimate(run.output)
+def _success(run: Run, answered: Answered, stored: Written, now: datetime) -> dict[str, Any]:
     prompt = answered.prompt
     return {
         "run": run.pk,
@@ -285,8 +315,8 @@ def _success(run: Run, answered: Answered, now: datetime) -> dict[str, Any]:
         "output_tokens": run.output_tokens,
         "cost_usd": run.cost_usd,
         "is_cost_known": run.is_cost_known,
-        "answer_tokens": answer_tokens,
-        "added_tokens": tokens_added(answered),
+        "answer_tokens": stored.answer_tokens,
+        "added_tokens": stored.tokens_added,
         "position": answered.messages_added,
         "tool_steps": json.dumps(run.tool_steps),
         "prompt": None if prompt is None else json.dumps(list(prompt)),
@@ -294,12 +324,6 @@ def _success(run: Run, answered: Answered, now: datetime) -> dict[str, Any]:
         "steps": _steps_json(answered.steps),
         "now": now,
     }
-
-
-def tokens_added(answered: Answered) -> int:
-    """Estimate what an answer adds to its turn as later prompts show it, tool lines included."""
-    answer = strip_secrets(answered.text).text
-    return estimate(answer) + steps_tokens(tool_steps(answered.rounds))
 
 
 def _steps_json(steps: Sequence[Mapping[str, Any]]) -> str:

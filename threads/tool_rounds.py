@@ -52,7 +52,7 @@ class ToolRound:
 def tidy_calls(calls: Sequence[ToolCall], *, taken: set[str]) -> tuple[ToolCall, ...]:
     """Return calls free of secrets, each with an id that no other call of the run has.
 
-    `taken` holds the ids given so far and takes these in.
+    `taken` holds the ids given so far and takes these in. Cost: linear in their length.
     """
     tidied = []
     for call in calls:
@@ -74,10 +74,20 @@ def clean_arguments(arguments: str) -> str:
         value = json.loads(arguments)
         cleaned = _cleaned(value)
         if cleaned != value:
-            arguments = json.dumps(cleaned, ensure_ascii=False)
+            arguments = _written(cleaned)
     except (ValueError, RecursionError):
         pass
     return strip_secrets(arguments).text
+
+
+def _written(value: Any) -> str:
+    """Return a value as JSON; one that holds half of a surrogate pair in escapes."""
+    text = json.dumps(value, ensure_ascii=False)
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return json.dumps(value)
+    return text
 
 
 def _cleaned(value: Any) -> Any:

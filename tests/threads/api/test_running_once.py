@@ -144,6 +144,29 @@ def test_crash_after_the_run_succeeded_replays_it_and_before_frees_the_key(stage
     stage.play(scene)
 
 
+def test_run_that_still_holds_its_lease_is_waited_for_although_the_keys_ran_out(
+    stage: Stage,
+) -> None:
+    """Rounds of tools renew the run's lease, which may then outlive the one of its key."""
+    headers = {"Idempotency-Key": "k1"}
+    past = timezone.now() - timedelta(seconds=1)
+    gate = threading.Event()
+    stage.server.script(text("one answer", gate=gate))
+
+    async def scene(client: AsgiClient) -> list[Answer]:
+        first = asyncio.create_task(client.post(stage.run_path, ASK, headers=headers))
+        await asyncio.to_thread(stage.server.wait_for_requests, 1)
+        await in_database_thread(lambda: stage.age_records(lease_until=past))
+        second = asyncio.create_task(client.post(stage.run_path, ASK, headers=headers))
+        await asyncio.sleep(0.3)
+        gate.set()
+        return [await first, await second]
+
+    first, second = stage.play(scene)
+    assert first.json()["id"] == second.json()["id"]
+    assert len(stage.runs()) == 1
+
+
 def test_stream_whose_client_left_before_it_began_ends_its_run(stage: Stage) -> None:
     request = RequestFactory().post(stage.stream_path, b"{}", "application/json")
     call = RunCall(
