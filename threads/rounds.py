@@ -15,11 +15,12 @@ from decimal import Decimal
 from functools import partial
 from itertools import count
 from time import perf_counter
-from typing import Any
+from typing import Any, Final
 
 from django.utils import timezone
 
 from governance.secrets import strip_secrets
+from memory.conf import run_lease_seconds
 from memory.db_threads import in_database_thread
 from memory.errors import CredenceError
 from memory.language import resolve
@@ -48,6 +49,8 @@ from threads.runs import Answered
 from threads.tool_rounds import ToolRound, message_json, tidy_calls
 from threads.tools.box import ToolBox
 from threads.tools.records import ToolOutcome
+
+_HOLDS_PER_LEASE: Final = 3
 
 
 class EndedElsewhereError(CredenceError):
@@ -98,6 +101,7 @@ class Rounds:
         self._call_ids: set[str] = set()
         self._spent = _Spent()
         self._observations: list[Observation] = []
+        self._held_at = perf_counter()
 
     async def answer(self) -> Answered:
         """Call the model, and its tools, until it answers.
@@ -132,6 +136,7 @@ class Rounds:
 
         if not await committed(renew):
             raise EndedElsewhereError
+        self._held_at = perf_counter()
 
     async def _fit(self, tools: Sequence[ToolSpec], *, is_first: bool) -> Window:
         fit = partial(self._prompt.fit, tools=tools, now=timezone.now())
@@ -187,6 +192,8 @@ class Rounds:
         self._prompt.add(done)
 
     async def _run(self, box: ToolBox, call: ToolCall) -> ToolOutcome:
+        if perf_counter() - self._held_at > run_lease_seconds() / _HOLDS_PER_LEASE:
+            await self._renew_lease()  # an answer may call very many tools
         self._tell(ToolCalled(id=call.id, name=call.name, arguments=call.arguments))
         outcome = await committed(lambda: box.call(call=call, now=timezone.now()))
         self.steps.append(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 import re2
 
@@ -59,12 +59,19 @@ def _error_of(body: object) -> Mapping[str, object]:
 def _quotes(text: str, *, request: ChatRequest, api_key: str | None) -> bool:
     if api_key and _shares(text, api_key, _SHARED_KEY_CHARACTERS):
         return True
-    spoken = [message for message in request.messages if message.content]
     return any(
-        _shares(text, message.content, _SHARED_CHARACTERS)
-        or (len(message.content) >= _MIN_WHOLE_CHARACTERS and message.content in text)
-        for message in spoken
+        _shares(text, said, _SHARED_CHARACTERS)
+        or (len(said) >= _MIN_WHOLE_CHARACTERS and said in text)
+        for said in _spoken(request)
     )
+
+
+def _spoken(request: ChatRequest) -> Iterator[str]:
+    """Yield all texts of the prompt, what tools were called with among them."""
+    for message in request.messages:
+        yield message.content
+        for call in message.tool_calls:
+            yield call.arguments
 
 
 def _shares(text: str, secret: str, length: int) -> bool:

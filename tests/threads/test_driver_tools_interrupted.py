@@ -190,6 +190,24 @@ def test_run_ended_elsewhere_during_a_tool_makes_no_further_call(
     assert stored_run(prepared).error_code == "interrupted"
 
 
+def test_lease_is_renewed_between_the_many_tools_of_one_answer(
+    world: Any, server: FakeOpenAI, settings: Any
+) -> None:
+    """A run that was ended meanwhile calls none of the tools that are left."""
+    settings.CREDENCE_RUN_LEASE_SECONDS = 0
+    _, key, agent = world
+    server.script(calls(*[("look", "{}")] * 5))
+
+    def swept(call: Any) -> str:
+        assert finish.fail(prepared=prepared, code="interrupted", detail="", now=timezone.now())
+        return "found"
+
+    prepared, box = scripted(prepare(key, agent, "hi"), swept)
+    assert isinstance(last_of(prepared), Failed)
+    assert len(box.calls) == 1
+    nothing_left(prepared, "failed")
+
+
 def test_tool_that_breaks_ends_the_run_without_telling_why(world: Any, server: FakeOpenAI) -> None:
     _, key, agent = world
     server.script(calls(("look", "{}")))

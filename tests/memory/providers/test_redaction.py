@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from memory.providers.base import ChatMessage, ToolCall
 from memory.providers.redaction import clean, said_by_provider
 from tests.memory.providers.conftest import KEY, request
 
@@ -46,6 +49,14 @@ def test_no_piece_of_the_key_is_repeated(secret: str) -> None:
         shown = said_by_provider({"message": message}, request=request("unrelated"), api_key=key)
         assert key[-8:] not in shown
         assert key[3:10] not in shown
+
+
+def test_what_a_tool_was_called_with_is_not_repeated() -> None:
+    call = ToolCall(id="c", name="look", arguments='{"query": "alice@example.com"}')
+    asked = ChatMessage(role="assistant", content="", tool_calls=(call,))
+    given = replace(request("unrelated"), messages=(asked,))
+    body = {"error": {"message": "bad argument alice@example.com", "code": "bad"}}
+    assert said_by_provider(body, request=given, api_key=None) == ": bad"
 
 
 @settings(deadline=None)
