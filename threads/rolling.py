@@ -15,14 +15,13 @@ from memory.boundary import HistoryTurn, Wording, wrap_history
 from memory.compression.dedupe import dedupe
 from memory.compression.turns import SummaryTurn
 from memory.cutting import BARE_MARK, fit_text
-from memory.ledger import CUT, Dropped
 from memory.sanitize import sanitize
 from memory.scope import Scope
 from memory.tokens import estimate
-from memory.trust import ContextItem, Source
 from threads.cut_marks import read_marks
 from threads.history import ThreadView, TurnHead, load_turns
 from threads.past import PackedPast, Recent, Squeeze
+from threads.rolling_rows import awaiting_rows, cut_rows, rolling_items, summary_rows
 from threads.turn_cutting import (
     LEAST_TURN_TOKENS,
     CutMarks,
@@ -30,10 +29,8 @@ from threads.turn_cutting import (
     cleaned_turn,
     fit_turns,
     referenced,
-    shown_tokens,
 )
 
-_MOST_NAMED: Final = 50  # the ledger is stored with every run
 _NEEDLE_CHARS: Final = 16
 _SAME: Final = {"zh": "（与前文相同）", "en": "(same as above)"}
 _OPEN_HEADS: Final = ("待办：", "待办:", "Open:")
@@ -298,11 +295,16 @@ def _packed(past: RollingPast, draft: _Draft) -> PackedPast:
     return PackedPast(
         text=draft.text,
         tokens=estimate(draft.text),
-        items=_items(past, summary, stand_in, turns),
+        items=rolling_items(
+            thread_id=past.thread_id,
+            wording=past.wording,
+            summaries=[text for text in (summary, stand_in) if text],
+            turns=turns,
+        ),
         dropped=(
-            *_summary_rows(past.thread_id, draft.whole_summary, summary),
-            *_awaiting_rows(past.view, awaiting),
-            *_cut_rows(turns),
+            *summary_rows(thread_id=past.thread_id, whole=draft.whole_summary, shown=summary),
+            *awaiting_rows(view=past.view, awaiting=awaiting),
+            *cut_rows(turns),
         ),
         leaving=_leaving(past, names),
         reference_ids=tuple(
@@ -310,47 +312,6 @@ def _packed(past: RollingPast, draft: _Draft) -> PackedPast:
         ),
         open_items=_open_items(draft.whole_summary),
     )
-
-
-def _items(
-    past: RollingPast,
-    summary: str,
-    stand_in: str,
-    turns: Sequence[tuple[TurnHead, FittedTurn]],
-) -> tuple[ContextItem, ...]:
-    found = [
-        ContextItem(
-            section="thread",
-            kind="summary",
-            id=past.thread_id,
-            tier="derived",
-            source=Source(kind="thread", id=past.thread_id),
-            content=text,
-            tokens=estimate(text),
-        )
-        for text in (summary, stand_in)
-        if text
-    ]
-    found += [
-        ContextItem(
-            section="thread",
-            kind="turn",
-            id=head.run_id,
-            tier="observed",
-            source=Source(kind="run", id=head.run_id, external_id=head.external_id),
-            created_at=head.created_at,
-            content=_shown(turn, past.wording),
-            tokens=shown_tokens(turn, wording=past.wording),
-        )
-        for head, turn in turns
-    ]
-    return tuple(found)
-
-
-def _shown(turn: HistoryTurn, wording: Wording) -> str:
-    """Return what the prompt shows of a turn: the question, then the answer."""
-    answer = wording.failed_placeholder if turn.is_failed else turn.assistant_text
-    return f"{wording.user_label} {turn.user_text}\n{wording.assistant_label} {answer}"
 
 
 def _leaving(past: RollingPast, shown: set[str]) -> tuple[SummaryTurn, ...]:
@@ -371,37 +332,3 @@ def _open_items(summary: str) -> tuple[str, ...]:
     """Return the open items of a summary, which name themselves at the head of their line."""
     lines = (line.strip("-• \t") for line in summary.splitlines())
     return tuple(line for line in lines if line.startswith(_OPEN_HEADS))
-
-
-def _summary_rows(thread_id: str, whole: str, shown: str) -> list[Dropped]:
-    """Name a summary that is not there, or not all of it."""
-    if shown == whole:
-        return []
-    tokens = max(estimate(whole) - estimate(shown), 0)
-    reason = CUT if shown else "section_cap"
-    return [Dropped(kind="summary", id=thread_id, tokens=tokens, reason=reason)]
-
-
-def _awaiting_rows(view: ThreadView, awaiting: Sequence[TurnHead]) -> list[Dropped]:
-    """Name the turns the prompt lacks; those too many to list are one row with their numbers."""
-    rows = []
-    named = awaiting[-_MOST_NAMED:]
-    older = awaiting[: len(awaiting) - len(named)]
-    if view.older_uncovered or older:
-        numbers = f"{view.upto_seq + 1}-{(named or view.heads)[0].seq - 1}"
-        tokens = view.older_tokens + sum(head.tokens for head in older)
-        rows.append(Dropped(kind="turns", id=numbers, tokens=tokens, reason="awaiting_summary"))
-    rows += [
-        Dropped(kind="turn", id=head.run_id, tokens=head.tokens, reason="awaiting_summary")
-        for head in named
-    ]
-    return rows
-
-
-def _cut_rows(turns: Sequence[tuple[TurnHead, FittedTurn]]) -> list[Dropped]:
-    """Name the turns that are shown with their middle left out, by what is missing of them."""
-    return [
-        Dropped(kind="turn", id=head.run_id, tokens=turn.left_out_tokens, reason=CUT)
-        for head, turn in turns
-        if turn.left_out_tokens
-    ]
