@@ -22,10 +22,11 @@ _DATE = re2.compile(
 )
 # Headings, boundary lines and dates that stand alone in brackets; they may run over lines.
 _BRACKETED_LINES = re2.compile(r"(?m)^\s*[\[【<][^\[\]【】<>]{0,400}[\]】>]\s*$")
+_DAY = r"\d{4}[-/.年]\d{1,2}[-/.月]\d{1,2}日?"
 _LINE_HEAD = re2.compile(
-    r"(?i)^[\s\-*•#>]*(?:[\[(（【]?\d{4}[-/.年]\d{1,2}[-/.月]\d{1,2}日?[^\])）】]{0,20}[\])）】]?)?"
+    rf"(?i)^[\s\-*•#>]*(?:[\[(（【]{_DAY}[^\])）】]{{0,20}}[\])）】]?|{_DAY}(?:[T ]\d{{2}}:\d{{2}})?)?"
     r"[\s:：,，\-–—]*"
-    r"(?:[‹<\[(（【]?(?:用户|助手|user|assistant|human|ai)[›>\])）】]?\s*[:：›]?\s*)?"
+    r"(?:[‹<\[(（【]?(?:用户|助手|user|assistant|human|ai)(?:[›>\])）】]\s*[:：]?|\s*[:：])\s*)?"
     r"(?:（[^（）]{0,12}）\s*)?"  # a label such as （此前对话摘要）
 )
 _NOT_WORTH_QUOTING = re2.compile(
