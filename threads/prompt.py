@@ -125,7 +125,7 @@ class Assembled:
             return None
         filled = replace(self._filled, squeezed=told)
         messages = render(self.given, filled.sections, told.packed)
-        if self.count(messages, self.given.tools) > self.target:
+        if self.count(messages, self.given.tools) > self.given.limit:
             return None
         return _accepted(self.given, filled, messages, _fixed(self.given))
 
@@ -149,25 +149,29 @@ def assemble(given: PromptInput) -> Assembled:
     """
     wanted = given.candidates()
     fixed = _fixed(given)
-    if fixed.counted > given.target:
+    if fixed.counted > given.limit or fixed.characters > IN_RUN_CHARS:
         return _rejected(given, wanted, fixed)
-    budget = given.target - max(fixed.counted - fixed.estimated, 0)
+    budget = given.limit - (fixed.counted - fixed.estimated)
     for _ in range(_MOST_TRIES):
         filled = _fill(given, wanted, fixed, budget)
         if filled is None:
             return _rejected(given, wanted, fixed)
         messages = render(given, filled.sections, filled.squeezed.packed)
         counted = given.counter.bound(messages, tools=given.tools)
-        if counted <= given.target and _characters(messages) <= IN_RUN_CHARS:
+        shares = (
+            _room_share(counted, fixed.counted, given.limit),
+            _room_share(_characters(messages), fixed.characters, IN_RUN_CHARS),
+        )
+        if max(shares) <= 1:
             return _accepted(given, filled, messages, fixed)
-        budget = _smaller(budget, filled, fixed, counted, given)
+        fits = fixed.estimated + int(_granted(filled) / max(shares))
+        budget = min(budget, fits) - 8
     return _rejected(given, wanted, fixed)
 
 
-def _smaller(budget: int, filled: Filled, fixed: Fixed, counted: int, given: PromptInput) -> int:
-    """Return a budget by which the prompt, as its model counts, should come out within target."""
-    may_cost, costs = given.target - fixed.counted, max(counted - fixed.counted, 1)
-    return min(budget - 8, fixed.estimated + _granted(filled) * may_cost // costs - 8)
+def _room_share(used: int, fixed: int, limit: int) -> float:
+    """Return what is used of the room beside the irreducible part; over 1 is too much."""
+    return (used - fixed) / max(limit - fixed, 1) if used > limit else 0.0
 
 
 def _granted(filled: Filled) -> int:
@@ -187,6 +191,7 @@ def _fixed(given: PromptInput) -> Fixed:
         estimated=prompt_tokens(bare) + given.counter.tool_tokens(given.tools),
         counted=given.counter.bound(bare, tools=given.tools),
         announcement=announcement,
+        characters=_characters(bare),
     )
 
 
@@ -214,7 +219,7 @@ def _fill(given: PromptInput, wanted: Candidates, fixed: Fixed, budget: int) -> 
     for name in BEFORE_PAST:
         sections[name] = wanted.pack(name, room=room)
         room -= sections[name].row.granted
-    usual = given.past.pack(cap=min(given.past.usual_cap(), given.target))
+    usual = given.past.pack(cap=min(given.past.usual_cap(), given.limit))
     demand = Demand(
         target=budget,
         irreducible=fixed.estimated + sections["preferences"].row.granted,
@@ -287,8 +292,8 @@ def _accepted(
 def _rejected(given: PromptInput, wanted: Candidates, fixed: Fixed) -> Assembled:
     """Account for a prompt that can not be: what everything would have cost, nothing granted."""
     names = (*BEFORE_PAST, *AFTER_PAST)
-    packed = [wanted.pack(name, room=given.target) for name in names]
-    usual = given.past.pack(cap=min(given.past.usual_cap(), given.target))
+    packed = [wanted.pack(name, room=given.limit) for name in names]
+    usual = given.past.pack(cap=min(given.past.usual_cap(), given.limit))
     rows = [*(one.row for one in packed), past_row(given, usual)]
     outcome = Outcome(decision="reject", wanted=sum(row.wanted for row in rows))
     return Assembled(given=given, ledger=account(given, rows, fixed, outcome=outcome))

@@ -71,12 +71,16 @@ class PromptInput:
 
     @property
     def target(self) -> int:
-        """What the prompt may cost: the target budget, and never more than the in-run window."""
-        agent = self.agent
-        budget = target_budget(
-            context_window=agent.context_window, max_output_tokens=agent.max_output_tokens
+        """The target budget of the agent's window."""
+        return target_budget(
+            context_window=self.agent.context_window,
+            max_output_tokens=self.agent.max_output_tokens,
         )
-        return min(budget, IN_RUN_TOKENS)
+
+    @property
+    def limit(self) -> int:
+        """What the prompt may cost: the target, and never more than the in-run window (L0)."""
+        return min(self.target, IN_RUN_TOKENS)
 
     def candidates(self) -> Candidates:
         """Return what wants in besides the past."""

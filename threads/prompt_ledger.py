@@ -18,6 +18,7 @@ class Fixed:
     estimated: int
     counted: int
     announcement: int
+    characters: int
 
 
 def _refused(row: SectionRow) -> SectionRow:
@@ -47,7 +48,7 @@ def past_row(given: PromptInput, packed: PackedPast) -> SectionRow:
     """Return the row of the thread's past."""
     return SectionRow(
         name="thread",
-        cap=min(given.past.usual_cap(), given.target),
+        cap=min(given.past.usual_cap(), given.limit),
         wanted=packed.wanted,
         granted=packed.tokens,
         items=len(packed.items),
@@ -71,7 +72,7 @@ def account(
     """
     kept = sorted((row for row in rows if row.wanted), key=lambda row: row.position)
     asked = estimate(given.question)
-    request = SectionRow(name="request", cap=given.target, wanted=asked, granted=asked, items=1)
+    request = SectionRow(name="request", cap=given.limit, wanted=asked, granted=asked, items=1)
     shown = [_scaled(row, outcome.share) for row in (*kept, request)]
     framing = fixed.announcement if kept else 0
     with_all = fixed.counted + round(outcome.wanted * outcome.share) + framing

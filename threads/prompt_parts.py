@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Final
 
-from governance.policy_rules import Policy
+from governance.policy_rules import RULES, Policy
 from governance.secrets import strip_secrets
 from memory.boundary import Wording, guidelines
 from memory.sections import Candidate, PackedSection, pack_fixed, pack_section
@@ -56,7 +56,7 @@ class Candidates:
     role: str = ""
 
     def pack(self, name: str, *, room: int) -> PackedSection:
-        """Return one section within its cap and `room` tokens."""
+        """Return one section within its cap, its characters if it has a limit, and `room` tokens."""
         cap = max(min(self.policy.count(f"{name}_tokens"), room), 0)
         if name == _GUIDELINES:
             return pack_fixed(name=name, text=self.guidelines, item=_guideline(self), cap=cap)
@@ -66,6 +66,7 @@ class Candidates:
             wording=self.wording,
             tag=self.tag,
             cap=cap,
+            most_chars=self.policy.count(chars) if (chars := f"{name}_chars") in RULES else None,
         )
 
 
