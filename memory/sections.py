@@ -16,6 +16,7 @@ from memory.trust import ContextItem
 _FACTS: Final = {"zh": "已知事实", "en": "Facts"}
 _REFERENCE: Final = {"zh": "参考资料", "en": "Reference material"}
 _LEAST_PIECE_TOKENS: Final = 24
+_LEAST_PIECE_CHARS: Final = 40
 _CUT: Final = " … "
 
 
@@ -59,17 +60,31 @@ def section_heading(*, name: str, wording: Wording) -> str:
 
 
 def pack_section(
-    *, name: str, candidates: Sequence[Candidate], wording: Wording, tag: str, cap: int
+    *,
+    name: str,
+    candidates: Sequence[Candidate],
+    wording: Wording,
+    tag: str,
+    cap: int,
+    most_chars: int | None = None,
 ) -> PackedSection:
     """Return one section within `cap` tokens, boundary included.
 
     Items go in whole and in order while they fit; the first that does not fit is cut in the middle
     if it may be and enough room is left, all others are dropped. Both are named.
+
+    Args:
+        name: The section, as the ledger calls it.
+        candidates: What wants in, the most wanted first.
+        wording: The fixed phrases of the prompt's language.
+        tag: The boundary's tag.
+        cap: Tokens.
+        most_chars: Characters of the items' own labels and texts together, cleaned; None for any.
     """
     heading = section_heading(name=name, wording=wording)
     lines = [_line(candidate, wording) for candidate in candidates]
     around = estimate(wrap_section(wording=wording, tag=tag, section=heading, body="")) + 2
-    kept, dropped = _fill(candidates, lines, cap - around)
+    kept, dropped = _fill(_within_chars(candidates, most_chars), lines, cap - around, wording)
     text = _wrap(heading, wording, tag, kept)
     while kept and estimate(text) > cap:  # cleaned together, lines can cost more than one by one
         last = kept.pop()
@@ -123,16 +138,65 @@ class _Kept:
         return estimate(self.line.text)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Offer:
+    """A candidate as far as the section's characters go: None where it has no place in them."""
+
+    candidate: Candidate
+    within: Candidate | None
+
+    @property
+    def is_clipped(self) -> bool:
+        return self.within is not self.candidate
+
+
+def _within_chars(candidates: Sequence[Candidate], most_chars: int | None) -> list[_Offer]:
+    """Go through the candidates in order, giving each the characters it wants while there are any.
+
+    The first that wants more than are left is cut in the middle if it may be.
+    """
+    if most_chars is None:
+        return [_Offer(candidate=one, within=one) for one in candidates]
+    left, is_full = most_chars, False
+    offers = []
+    for one in candidates:
+        within: Candidate | None = one
+        if _characters(one) > left:
+            within = None if is_full or not one.may_cut else _clipped(one, left)
+            is_full = True
+        left -= _characters(within) if within else 0
+        offers.append(_Offer(candidate=one, within=within))
+    return offers
+
+
+def _characters(candidate: Candidate) -> int:
+    return len(sanitize(candidate.label).text) + len(sanitize(candidate.text).text)
+
+
+def _clipped(candidate: Candidate, most_chars: int) -> Candidate | None:
+    """Return the candidate with the middle of its text left out; None where too little stays."""
+    label, text = sanitize(candidate.label).text, sanitize(candidate.text).text
+    room = most_chars - len(label) - len(_CUT)
+    while room >= _LEAST_PIECE_CHARS:
+        head = (room + 1) // 2
+        clipped = replace(candidate, text=text[:head] + _CUT + text[len(text) - room + head :])
+        over = _characters(clipped) - most_chars  # what is cut can read as another marker
+        if over <= 0:
+            return clipped
+        room -= over
+    return None
+
+
 def _fill(
-    candidates: Sequence[Candidate], lines: Sequence[str], room: int
+    offers: Sequence[_Offer], lines: Sequence[str], room: int, wording: Wording
 ) -> tuple[list[_Kept], list[Dropped]]:
     """Choose the lines that fit into `room` tokens, cleaned, and name the items that do not."""
     kept: list[_Kept] = []
     dropped: list[Dropped] = []
-    for candidate, line in zip(candidates, lines, strict=True):
-        item = candidate.item
-        may_cut = candidate.may_cut and not dropped and room >= _LEAST_PIECE_TOKENS
-        fitted = fit_text(line, most=room, marks=(_CUT,) if may_cut else ())
+    for offer, line in zip(offers, lines, strict=True):
+        item = offer.candidate.item
+        may_cut = offer.candidate.may_cut and not dropped and room >= _LEAST_PIECE_TOKENS
+        fitted = _fitted(offer, line, room, wording, marks=(_CUT,) if may_cut else ())
         if fitted is None:
             dropped.append(_without_room(item, _cost(line, room)))
             continue
@@ -143,6 +207,22 @@ def _fill(
         room -= one.tokens + 1
         kept.append(one)
     return kept, dropped
+
+
+def _fitted(
+    offer: _Offer, line: str, room: int, wording: Wording, *, marks: Sequence[str]
+) -> FittedText | None:
+    """Return an offer's line within `room` tokens, with all it lacks counted as left out."""
+    if offer.within is None:
+        return None
+    if not offer.is_clipped:
+        return fit_text(line, most=room, marks=marks)
+    short = _line(offer.within, wording)
+    fitted = fit_text(short, most=room, marks=marks)
+    if fitted is None:
+        return None
+    missing = max(estimate(line) - estimate(short), 1)
+    return replace(fitted, left_out_tokens=fitted.left_out_tokens + missing)
 
 
 def _cost(line: str, room: int) -> int:

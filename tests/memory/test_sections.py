@@ -143,3 +143,74 @@ def test_packing_three_mebibytes_is_fast() -> None:
     packed = pack(items, cap=1500)
     assert packed.row.granted <= 1500
     assert time.perf_counter() - started < 5  # a bound against quadratic work
+
+
+def characters(packed: Any) -> int:
+    """The characters of the items in a section, without its boundary and the lines' dashes."""
+    lines = packed.text.split("\n")[1:-1]
+    return sum(len(line.removeprefix("- ")) for line in lines)
+
+
+@pytest.mark.req("A01")
+@settings(max_examples=120, deadline=None)
+@given(
+    texts=st.lists(st.tuples(st.sampled_from(["fact", "material"]), pieces), max_size=6),
+    most=st.integers(0, 3000),
+    wording=st.sampled_from([CHINESE, ENGLISH]),
+)
+def test_packed_section_is_within_its_characters_and_names_every_item(
+    texts: Any, most: Any, wording: Any
+) -> None:
+    items = [item(kind, text, number=n, label="") for n, (kind, text) in enumerate(texts)]
+    packed = pack_section(
+        name="related", candidates=items, wording=wording, tag=TAG, cap=16_000, most_chars=most
+    )
+    # Cleaned together with its dash, a line can be a character or two longer than by itself.
+    assert characters(packed) <= most + 4 * len(packed.shown)
+    missing = sum(gone.tokens for gone in packed.row.dropped)
+    assert packed.row.wanted == packed.row.granted + missing
+    shown = {shown.id for shown in packed.shown}
+    dropped = {gone.id for gone in packed.row.dropped if gone.reason != "cut"}
+    assert shown | dropped == {one.item.id for one in items}
+    assert not shown & dropped
+
+
+@pytest.mark.req("A01")
+@pytest.mark.parametrize(
+    ("text", "wording"), [("他喜欢红黑树。", CHINESE), ("He likes maps. ", ENGLISH)]
+)
+def test_items_that_may_not_be_cut_leave_whole_when_the_characters_are_used_up(
+    text: str, wording: Any
+) -> None:
+    items = [item("fact", text * 10, number=number, label="") for number in range(4)]
+    most = 2 * len(text * 10) + 5
+    packed = pack_section(
+        name="core", candidates=items, wording=wording, tag=TAG, cap=4000, most_chars=most
+    )
+    assert [one.id for one in packed.shown] == ["fact-0", "fact-1"]
+    assert [(gone.id, gone.reason) for gone in packed.row.dropped] == [
+        ("fact-2", "section_cap"),
+        ("fact-3", "section_cap"),
+    ]
+    exact = pack_section(
+        name="core", candidates=items[:2], wording=wording, tag=TAG, cap=4000, most_chars=most - 5
+    )
+    assert len(exact.shown) == 2
+
+
+@pytest.mark.req("A01")
+@pytest.mark.parametrize(
+    ("text", "wording"), [("他喜欢红黑树。", CHINESE), ("He likes maps. ", ENGLISH)]
+)
+def test_first_item_over_the_characters_is_cut_in_the_middle_and_named(
+    text: str, wording: Any
+) -> None:
+    items = [item("material", f"开头{text * 400}结尾", number=n, label="") for n in range(2)]
+    packed = pack_section(
+        name="related", candidates=items, wording=wording, tag=TAG, cap=16_000, most_chars=500
+    )
+    assert [one.id for one in packed.shown] == ["material-0"]
+    assert "开头" in packed.text
+    assert "结尾" in packed.text
+    assert 400 <= characters(packed) <= 500
+    assert [gone.reason for gone in packed.row.dropped] == ["cut", "section_cap"]
