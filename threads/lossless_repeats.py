@@ -7,7 +7,7 @@ from typing import Final
 
 from memory.compression.dedupe import dedupe
 from threads.lossless_texts import ThreadTexts
-from threads.lossless_turns import LoadedTurn, MarkedTurn, same_mark
+from threads.lossless_turns import LoadedTurn, MarkedTurn
 
 _LEAST_CHARACTERS: Final = 12
 # Digits, the letters that neither plurals nor words of politeness have, and the first bytes of the
@@ -55,7 +55,7 @@ class Repeats:
                 )
 
     def _shorter(self, text: str, message_id: str) -> str:
-        mark = same_mark(wording=self._texts.wording, message_id=message_id)
+        mark = self._texts.wording.mark_of_same(message_id=message_id)
         return mark if self._texts.count(mark) < self._texts.count(text) else text
 
 

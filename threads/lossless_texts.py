@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from datetime import date
 from typing import Final, NamedTuple
 
-from memory.boundary import Speaker, Wording, message_label, skeleton, wrap_message
+from memory.boundary import SkeletonNode, Speaker, Wording, message_label, skeleton, wrap_message
 from memory.boundary.inner import inner
 from memory.tokens import count_messages, estimate
 
@@ -83,7 +83,10 @@ class ThreadTexts:
     def outline(self, *, nodes: Sequence[str], can_open_originals: bool) -> str:
         """Return the skeleton message of nodes that are clean already, byte for byte `skeleton`'s."""
         empty = skeleton(
-            wording=self.wording, tag=self.tag, nodes=[""], can_open_originals=can_open_originals
+            wording=self.wording,
+            tag=self.tag,
+            nodes=[SkeletonNode(heading="", body="")],
+            can_open_originals=can_open_originals,
         )
         before, after = _halves(empty)
         return f"{before}{chr(10).join(nodes)}{after}"

@@ -9,7 +9,6 @@ from typing import Final
 
 from memory.boundary import HistoryTurn, ToolLine, Wording
 from memory.compression.turns import SummaryTurn
-from memory.language import Language
 from memory.providers.base import ChatMessage
 from memory.tokens import truncate_end
 from memory.trust import ContextItem, Source
@@ -18,15 +17,7 @@ from threads.lossless_texts import MESSAGE_TOKENS, ShownText, ThreadTexts
 from threads.turn_cutting import CutMarks, FittedTurn
 
 _FIRST_LINE_TOKENS: Final = 24
-_SAME: Final[dict[Language, str]] = {
-    "zh": "（内容同消息 {id}，此处略）",
-    "en": "(the same as message {id}, left out here)",
-}
-_NODE: Final[dict[Language, str]] = {
-    "zh": "{id}（{first} 至 {last}，{count} 轮）",
-    "en": "{id} ({first} to {last}, {count} turns)",
-}
-_OPEN: Final[dict[Language, str]] = {"zh": "未决：", "en": "Open: "}
+_JOINT: Final = " · "
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -140,7 +131,7 @@ class ShownNode:
             kind="node",
             id=self.root.id,
             tier="derived",
-            content=self.text.body,
+            content=self.text.content,
             tokens=self.text.tokens,
             source=Source(kind="thread", id=thread_id),
             created_at=self.root.end_at,
@@ -181,14 +172,9 @@ def _tool_text(wording: Wording, line: ToolLine, *, is_bare: bool) -> str:
     return f"{line.name}({line.arguments}) → {line.result}{mark}"
 
 
-def same_mark(*, wording: Wording, message_id: str) -> str:
-    """Return what stands in place of a text that an earlier message holds already."""
-    return _SAME[wording.language].replace("{id}", message_id)
-
-
 def show_node(*, texts: ThreadTexts, root: RootNode) -> ShownNode:
     """Return a root whole: its id, its days, how many turns, its summary."""
-    text = texts.framed(before="", body=f"{_heading(texts.wording, root)}\n{root.summary}")
+    text = texts.framed(before=f"{_heading(texts.wording, root)}\n", body=root.summary)
     return ShownNode(root=root, text=text, whole_tokens=text.tokens)
 
 
@@ -198,21 +184,18 @@ def shorten_node(*, texts: ThreadTexts, node: ShownNode) -> ShownNode:
     lines = [line.strip() for line in root.summary.splitlines() if line.strip()]
     parts = [truncate_end(lines[0], max_tokens=_FIRST_LINE_TOKENS)] if lines else []
     if root.open_items:
-        parts.append(_OPEN[texts.wording.language] + "; ".join(root.open_items))
-    body = " · ".join((_heading(texts.wording, root), *parts))
-    text = texts.framed(before="", body=body)
+        parts.append(texts.wording.open_label + "; ".join(root.open_items))
+    before = _heading(texts.wording, root) + (_JOINT if parts else "")
+    text = texts.framed(before=before, body=_JOINT.join(parts))
     if text.tokens >= node.text.tokens:
         return node
     return ShownNode(root=root, text=text, whole_tokens=node.whole_tokens)
 
 
 def _heading(wording: Wording, root: RootNode) -> str:
-    heading = _NODE[wording.language]
-    for name, value in (
-        ("{first}", f"{root.start_at:%Y-%m-%d}"),
-        ("{last}", f"{root.end_at:%Y-%m-%d}"),
-        ("{count}", str(root.turn_count)),
-        ("{id}", root.id),
-    ):
-        heading = heading.replace(name, value)
-    return heading
+    return wording.heading_of_node(
+        node_id=root.id,
+        first=root.start_at.date(),
+        last=root.end_at.date(),
+        turn_count=root.turn_count,
+    )

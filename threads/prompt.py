@@ -213,22 +213,43 @@ def render(
 
 def _fill(given: PromptInput, wanted: Candidates, fixed: Fixed, budget: int) -> Filled | None:
     """Pack everything within `budget`, by priority; None if compressing the past did not help."""
-    left = budget - fixed.estimated
     sections: dict[str, PackedSection] = {}
-    room = max(left - fixed.announcement, 0)
-    for name in BEFORE_PAST:
-        sections[name] = wanted.pack(name, room=room)
-        room -= sections[name].row.granted
+    room = max(budget - fixed.estimated - fixed.announcement, 0)
+    room = _pack_into(sections, BEFORE_PAST, wanted, room)
     usual = given.past.pack(cap=min(given.past.usual_cap(), given.limit))
-    demand = Demand(
+    needed = Demand(
         target=budget,
         irreducible=fixed.estimated + sections["preferences"].row.granted,
         needed=sections["facts"].row.granted + sections["core"].row.granted + usual.tokens,
-        optional=[wanted.pack(name, room=budget).row.wanted for name in AFTER_PAST],
         is_anything_cut=_is_cut(sections) or bool(usual.dropped),
     )
-    decision = decide(demand)
-    frame = Frame(
+    squeezed = _past_within(_frame(given, sections, usual, room), needed)
+    if squeezed is None:
+        return None
+    _pack_into(sections, AFTER_PAST, wanted, room - squeezed.packed.tokens)
+    demand = replace(
+        needed,
+        optional=[sections[name].row.wanted for name in AFTER_PAST],
+        is_anything_cut=_is_cut(sections) or bool(usual.dropped),
+    )
+    decision: Decision = "compress" if squeezed.steps else decide(demand)
+    return Filled(budget=budget, sections=sections, squeezed=squeezed, decision=decision)
+
+
+def _pack_into(
+    sections: dict[str, PackedSection], names: Sequence[str], wanted: Candidates, room: int
+) -> int:
+    """Pack sections in the order of their priority; return the room that is left."""
+    for name in names:
+        sections[name] = wanted.pack(name, room=room)
+        room -= sections[name].row.granted
+    return room
+
+
+def _frame(
+    given: PromptInput, sections: Mapping[str, PackedSection], usual: PackedPast, room: int
+) -> Frame:
+    return Frame(
         past=given.past,
         room=room,
         render=lambda packed: render(given, sections, packed),
@@ -238,18 +259,13 @@ def _fill(given: PromptInput, wanted: Candidates, fixed: Fixed, budget: int) -> 
         language=given.wording.language,
         fixed=_fixed_texts(sections),
     )
-    squeezed: Squeezed | None = Squeezed(packed=usual, frame=frame)
-    if decision == "reject" or usual.tokens > room:
-        squeezed, decision = squeeze_past(frame), "compress"
-    if squeezed is None:
-        return None
-    room -= squeezed.packed.tokens
-    for name in AFTER_PAST:
-        sections[name] = wanted.pack(name, room=room)
-        room -= sections[name].row.granted
-    if decision == "pass" and _is_cut(sections):
-        decision = "trim"
-    return Filled(budget=budget, sections=sections, squeezed=squeezed, decision=decision)
+
+
+def _past_within(frame: Frame, needed: Demand) -> Squeezed | None:
+    """Return the past as it is where it fits, compressed where it does not, None if it can not."""
+    if decide(needed) in {"pass", "trim"} and frame.usual.tokens <= frame.room:
+        return Squeezed(packed=frame.usual, frame=frame)
+    return squeeze_past(frame)
 
 
 def _is_cut(sections: Mapping[str, PackedSection]) -> bool:

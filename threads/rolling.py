@@ -32,7 +32,6 @@ from threads.turn_cutting import (
 )
 
 _NEEDLE_CHARS: Final = 16
-_SAME: Final = {"zh": "（与前文相同）", "en": "(same as above)"}
 _OPEN_HEADS: Final = ("待办：", "待办:", "Open:")
 
 LoadedTurns = Sequence[tuple[TurnHead, HistoryTurn]]
@@ -102,7 +101,7 @@ class RollingPast:
         texts = [
             text for _, turn in turns[:first] for text in (turn.user_text, turn.assistant_text)
         ]
-        same = _SAME[self.wording.language]
+        same = self.wording.same_above
         kept = [
             text if place == of or not text.strip() else same
             for place, (text, of) in enumerate(zip(texts, dedupe(texts), strict=True))

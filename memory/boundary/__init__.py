@@ -14,6 +14,7 @@ from typing import Protocol
 from memory.boundary.guidelines import guidelines
 from memory.boundary.inner import inner
 from memory.boundary.messages import (
+    SkeletonNode,
     Speaker,
     acknowledgement,
     close_history_line,
@@ -30,6 +31,7 @@ __all__ = [
     "ENGLISH",
     "HistoryTurn",
     "RandomBits",
+    "SkeletonNode",
     "Speaker",
     "ToolLine",
     "Wording",

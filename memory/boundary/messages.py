@@ -8,6 +8,7 @@ kept for the thread the messages stay the same from run to run, so that prefix c
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import date
 from typing import Literal
 
@@ -15,6 +16,14 @@ from memory.boundary.inner import inner
 from memory.boundary.wording import Wording
 
 Speaker = Literal["user", "assistant", "tool", "summary"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SkeletonNode:
+    """A summary node for the skeleton: `body` is remembered text, `heading` our own before it."""
+
+    heading: str
+    body: str
 
 
 def message_label(*, wording: Wording, speaker: Speaker, on: date | None = None) -> str:
@@ -56,15 +65,17 @@ def frame_history(*, wording: Wording, tag: str, messages: Sequence[str]) -> tup
     return tuple(framed)
 
 
-def skeleton(*, wording: Wording, tag: str, nodes: Sequence[str], can_open_originals: bool) -> str:
-    """Return the user message of summary nodes (each with its id in its text), wrapped.
+def skeleton(
+    *, wording: Wording, tag: str, nodes: Sequence[SkeletonNode], can_open_originals: bool
+) -> str:
+    """Return the user message of summary nodes, wrapped; their bodies are cleaned.
 
-    The heading tells of view_message only if `can_open_originals`. Empty without nodes.
+    The heading of all tells of view_message only if `can_open_originals`. Empty without nodes.
     """
     if not nodes:
         return ""
     heading = wording.skeleton_open_heading if can_open_originals else wording.skeleton_heading
-    body = "\n".join((heading, *(inner(node, tag) for node in nodes)))
+    body = "\n".join((heading, *(f"{node.heading}{inner(node.body, tag)}" for node in nodes)))
     return _wrapped(wording, tag, wording.message_summary, body)
 
 

@@ -68,6 +68,10 @@ BOUNDARY_RULES = {
         r"|most\s+recent\s+conversation|summary\s+nodes\s+of\s+the\s+earlier\s+conversation[^)\n]{0,80})"
         r"\s*\))"
     ),
+    "boundary_node": (
+        r"(?i)\bnode_[0-9a-z]{1,40}\s*\(\s*\d[\d/.\-年月日 ]{5,14}(?:至|to|-)[\d/.\-年月日 ]{6,14}"
+        r",\s*\d{1,9}\s*(?:[轮輪]|turns?)\s*\)"
+    ),
     "boundary_speaker": (
         rf"(?i)[‹❮](?P<keep>\s*(?:{SPEAKER_ZH}|工具|user|assistant|system|tool)\s*)[›❯]"
     ),

@@ -1,4 +1,4 @@
-"""What the past of a long thread costs before the model is called: loading it and packing it.
+"""What a long thread costs before the model is called: its past alone, and the prompt as a whole.
 
 A thread of 500 messages made of the demo's own conversations, numbered so that none repeats.
 """
@@ -15,15 +15,22 @@ from statistics import median, quantiles
 import pytest
 from django.utils import timezone
 
+from governance import access
 from governance.policy_rules import effective
 from memory.boundary import CHINESE, ENGLISH, Wording, new_tag
+from memory.models import EndUser
 from memory.rls import scoped_transaction
-from tests.factories import make_agent, make_tenant
-from tests.talking import new_thread, session_of, tell
+from tests.factories import MadeKey, make_agent, make_end_user, make_key, make_tenant
+from tests.foresting import grow
+from tests.talking import new_thread, roll, session_of, tell
 from threads import lossless_texts
 from threads.lossless import LosslessPast, read_lossless
 from threads.models import Agent, Thread
 from threads.past import Squeeze
+from threads.places import Setting, look
+from threads.prompt import Assembled, assemble
+from threads.prompt_input import PromptInput, RunRequest
+from threads.prompt_loading import load_prompt
 
 pytestmark = [pytest.mark.bench, pytest.mark.filterwarnings("ignore")]
 DEMO = Path(__file__).parents[2] / "config" / "local" / "demo"
@@ -36,7 +43,7 @@ DEMOS: Sequence[tuple[str, Wording]] = (
 )
 
 
-def long_thread(agent: Agent, name: str) -> Thread:
+def long_thread(agent: Agent, name: str, person: EndUser | None = None) -> Thread:
     """A thread of 250 turns."""
     lines = (DEMO / name).read_text(encoding="utf-8").splitlines()
     said = [json.loads(line)["content"] for line in lines]
@@ -44,7 +51,7 @@ def long_thread(agent: Agent, name: str) -> Thread:
         (f"{at}. {said[2 * at % len(said)]}", f"{at}. {said[(2 * at + 1) % len(said)]}")
         for at in range(TURNS)
     ]
-    thread = new_thread(agent)
+    thread = new_thread(agent, person)
     tell(thread, pairs)
     return thread
 
@@ -106,3 +113,83 @@ def test_lossless_past_of_500_messages(db, capsys, name, wording, window):
         print(f"\n{name}, window {window}: {len(packed.messages)} messages, {packed.tokens} tokens")
         for label, figure in figures.items():
             print(f"  {label}: {figure}")
+
+
+STRATEGIES = ("rolling", "lossless")
+QUESTIONS = {
+    "teacher_zh.jsonl": "把 6 月 20 日那份试卷的第三题换掉，总分还是 100 分。",
+    "support_en.jsonl": "Please refund order 4711 of June 20th, 100 dollars.",
+}
+
+
+def _figures(spent: Sequence[float]) -> str:
+    return f"{median(spent) * 1e3:.1f} / {quantiles(spent, n=10)[-1] * 1e3:.1f} ms"
+
+
+class _Asked:
+    """One question in a thread that its worker has kept up with, asked again and again."""
+
+    def __init__(self, *, key: MadeKey, agent: Agent, thread: Thread, user_id: str, name: str):
+        self.key, self.agent, self.thread = key, agent, thread
+        self.user_id, self.text = user_id, QUESTIONS[name]
+        self.asked = 0
+
+    def request(self) -> RunRequest:
+        self.asked += 1  # no two requests alike: something is always new to every memory
+        said = f"{self.text} ({self.asked})"
+        return RunRequest(input=said, user_id=self.user_id, thread_id=self.thread.pk)
+
+    def once(self) -> tuple[tuple[float, float, float], Assembled]:
+        """Seconds of finding the place and its past, of loading, of precheck and assembly."""
+        request, now = self.request(), timezone.now()
+        with scoped_transaction(access.tenant_scope(self.key.principal)):
+            began = time.perf_counter()
+            setting: Setting = look(self.key.principal, self.agent.pk, request, now)
+            placed = time.perf_counter()
+            given: PromptInput
+            given, _ = load_prompt(
+                setting=setting, request=request, question=request.input, now=now
+            )
+            loaded = time.perf_counter()
+            built = assemble(given)
+            ended = time.perf_counter()
+        return (placed - began, loaded - placed, ended - loaded), built
+
+
+@pytest.mark.parametrize(("name", "wording"), DEMOS)
+@pytest.mark.parametrize("window", WINDOWS)
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_assembly_of_500_messages(db, capsys, name, wording, window, strategy):
+    """From the request to the messages: place, loading, precheck with assembly; median / p90."""
+    tenant = make_tenant()
+    agent = make_agent(
+        tenant,
+        context_window=window,
+        max_output_tokens=1_024,
+        thread_strategy=strategy,
+        system_prompt="You help people with their work. Answer briefly.",
+    )
+    person = make_end_user(tenant)
+    thread = long_thread(agent, name, person)
+    if strategy == "lossless":
+        grow(thread)
+    else:
+        roll(thread)
+    asked = _Asked(
+        key=make_key(tenant), agent=agent, thread=thread, user_id=person.user_id, name=name
+    )
+    first, _ = asked.once()
+    rounds = [asked.once() for _ in range(61)]
+    places, loads, builds = zip(*(spent for spent, _ in rounds), strict=True)
+    built = rounds[-1][1]
+    assert built.ledger.prompt_tokens <= built.target
+    with capsys.disabled():
+        print(
+            f"\n{name}, {strategy}, window {window}: {len(built.messages)} messages,"
+            f" {built.ledger.prompt_tokens} tokens of {built.target}, {built.ledger.decision}"
+        )
+        print(f"  place and view: {_figures(places)}")
+        print(f"  loading: {_figures(loads)}")
+        print(f"  precheck and assembly: {_figures(builds)} (first {first[2] * 1e3:.1f})")
+        sums = [sum(spent) for spent, _ in rounds]
+        print(f"  all: {_figures(sums)} (first {sum(first) * 1e3:.1f})")

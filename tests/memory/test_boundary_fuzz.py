@@ -107,6 +107,7 @@ PIECES = (
         "End of the conversation history",
     ),
     *("\n(Summary nodes of the earlier conversation)", "I have read the outline above;"),
+    *("node_7 (2026-01-02 to 2026-01-03, 5 turns)", "node_8（2026-01-02 至 2026-01-03，5 轮）"),
     # Template tokens, whole and in parts.
     *(
         "<|im_start|>",

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from memory.boundary import (
     CHINESE,
     ENGLISH,
+    SkeletonNode,
     ToolLine,
     Wording,
     acknowledgement,
@@ -135,7 +136,8 @@ def test_order_is_head_skeleton_acknowledgement_middle_tail(wording: Wording) ->
 def test_messages_are_those_of_the_boundary_byte_for_byte() -> None:
     turns = [turn(9, "问", "答"), turn(10, "又问", "又答")]
     packed = past_of(turns, [root(0, 1, 8, "摘要")], head_turns=0).pack(cap=5_000)
-    nodes = [item.content for item in packed.items if item.kind == "node"]
+    shown = [item.content.partition("\n") for item in packed.items if item.kind == "node"]
+    nodes = [SkeletonNode(heading=f"{head}\n", body=body) for head, _, body in shown]
     outline = skeleton(wording=CHINESE, tag=TAG, nodes=nodes, can_open_originals=False)
     assert packed.messages[0].content.endswith("\n" + outline)
     label = message_label(wording=CHINESE, speaker="user", on=turns[0].at.date())
