@@ -38,7 +38,7 @@ _SAME: Final[dict[Language, str]] = {
 
 
 class BasePrompt(Protocol):
-    """What a run's prompt begins with, as `threads.prompt.Assembled` is."""
+    """What a run's prompt begins with, as `threads.prompt.Assembled` is: within the window."""
 
     @property
     def messages(self) -> tuple[ChatMessage, ...]:
@@ -109,7 +109,7 @@ class RunPrompt:
         Cost: a count of the prompt where a round was added, for each level tried another one.
         """
         messages = self._render(self._draft)
-        if not self._rounds and self._is_counted(messages):
+        if not self._rounds:  # assembling has held it against this very window
             return Window(messages=messages, tokens=None, steps=(), is_within=True)
         began = perf_counter()
         gauge = _Gauge(base=self._base, tools=tuple(tools), render=self._render)
@@ -134,11 +134,6 @@ class RunPrompt:
             steps=(first, *levels, last),
             is_within=result.is_within,
         )
-
-    def _is_counted(self, messages: Sequence[ChatMessage]) -> bool:
-        """Say whether assembling has held these messages against no wider window than this one."""
-        is_short = sum(len(message.content) for message in messages) <= MOST_CHARS
-        return is_short and self._base.target <= MOST_TOKENS
 
     def _render(self, draft: _Draft) -> tuple[ChatMessage, ...]:
         later = (message for done in self._rounds for message in done.messages(shown=draft.shown))

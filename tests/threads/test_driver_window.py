@@ -18,11 +18,11 @@ from threads.events import Completed, Failed
 
 
 def real_tokens(body: Any) -> int:
-    """What tiktoken counts of a request as it arrived: texts, calls, tools."""
+    """What tiktoken counts of a request as it arrived: texts, calls as they were written, tools."""
     texts = [message["content"] for message in body["messages"]]
-    texts += [
-        json.dumps(message["tool_calls"]) for message in body["messages"] if "tool_calls" in message
-    ]
+    for message in body["messages"]:
+        for call in message.get("tool_calls", ()):
+            texts += [call["id"], call["function"]["name"], call["function"]["arguments"]]
     texts += [json.dumps(tool, ensure_ascii=False) for tool in body.get("tools", ())]
     return sum(estimate(one, kind="tokenizer", model="gpt-4o") for one in texts)
 
