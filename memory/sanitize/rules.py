@@ -60,7 +60,8 @@ _ALT = r"(?:\\.|\[[^\]\n]*\]|[^\[\]\\]){1,200}"
 
 MARKER_RULES = {
     "role_bracket": (
-        rf"(?i)\[\s*/?\s*[#*!_]{{0,4}}\s*(?P<keep>{_ROLE}|{_ROLE_ZH})\s*[#*!_]{{0,4}}\s*(?:\](?:\s*:)?|:)"
+        rf"(?i)\[\s*/?\s*[#*!_]{{0,4}}\s*(?P<keep>{_ROLE}|user|human|ai|{_ROLE_ZH}|{SPEAKER_ZH})"
+        r"\s*[#*!_]{0,4}\s*(?:\](?:\s*:)?|:)"
     ),
     "role_tag": (
         r"(?i)</?\s*(?P<keep>system(?:[_-](?:prompt|message|instructions?|reminder))?|instructions?"
