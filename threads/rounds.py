@@ -12,7 +12,6 @@ from contextlib import aclosing
 from dataclasses import dataclass, replace
 from datetime import datetime
 from decimal import Decimal
-from functools import partial
 from itertools import count
 from time import perf_counter
 from typing import Any, Final
@@ -117,37 +116,46 @@ class Rounds:
         provider = chat_provider(self._prepared.config)
         for number in count():
             tools = specs if number < most_rounds else ()
-            if number:
-                await self._renew_lease()
-            window = await self._fit(tools, is_first=not number)
+            window = await self._window(tools, is_first=not number)
             said = await self._ask(provider, window, tools)
             if box is None or not said.calls:
                 return self._answered(said.text, said.model, window)
             await self._use(box, said)
         raise AssertionError  # pragma: no cover - `count` has no end
 
-    async def _renew_lease(self) -> None:
-        """Hold the run for another call: rounds may together take longer than one lease."""
-        scope, run_id = self._prepared.scope, self._prepared.run_id
-
-        def renew() -> bool:
-            with scoped_transaction(scope):
-                return runs.renew_lease(scope=scope, run_id=run_id)
-
-        if not await committed(renew):
-            raise EndedElsewhereError
+    async def _window(self, tools: Sequence[ToolSpec], *, is_first: bool) -> Window:
+        """Return what may be sent now; before any call but the first the run is held for it."""
+        if is_first:
+            return self._prompt.fit(tools=tools, now=timezone.now())
+        window = await committed(lambda: self._fit_and_hold(tools))
         self._held_at = perf_counter()
-
-    async def _fit(self, tools: Sequence[ToolSpec], *, is_first: bool) -> Window:
-        fit = partial(self._prompt.fit, tools=tools, now=timezone.now())
-        # Counting takes time once tools have returned something; before that it has been done.
-        window = fit() if is_first else await in_database_thread(fit)
         self.steps += window.steps
         if not window.is_within:
             changed = {"decision": "reject", "current_tokens": window.tokens}
             context = {**self._prepared.context, **changed}
             raise ContextOverBudgetError(run_id=self._prepared.run_id, context=context)
         return window
+
+    def _fit_and_hold(self, tools: Sequence[ToolSpec]) -> Window:
+        """Fit the prompt, whose past may ask for ids, and hold the run, in one transaction."""
+        with scoped_transaction(self._prepared.scope):
+            window = self._prompt.fit(tools=tools, now=timezone.now())
+            self._hold()
+        return window
+
+    def _hold(self) -> None:
+        """Renew the run's lease: rounds may together take longer than one.
+
+        Raises:
+            EndedElsewhereError: The run has ended.
+        """
+        prepared = self._prepared
+        if not runs.renew_lease(scope=prepared.scope, run_id=prepared.run_id):
+            raise EndedElsewhereError
+
+    def _hold_now(self) -> None:
+        with scoped_transaction(self._prepared.scope):
+            self._hold()
 
     async def _ask(
         self, provider: ChatProvider, window: Window, tools: Sequence[ToolSpec]
@@ -193,7 +201,8 @@ class Rounds:
 
     async def _run(self, box: ToolBox, call: ToolCall) -> ToolOutcome:
         if perf_counter() - self._held_at > run_lease_seconds() / _HOLDS_PER_LEASE:
-            await self._renew_lease()  # an answer may call very many tools
+            await committed(self._hold_now)  # an answer may call very many tools
+            self._held_at = perf_counter()
         self._tell(ToolCalled(id=call.id, name=call.name, arguments=call.arguments))
         outcome = await committed(lambda: box.call(call=call, now=timezone.now()))
         self.steps.append(
