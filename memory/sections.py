@@ -255,12 +255,19 @@ def _line(candidate: Candidate, wording: Wording) -> str:
     return f"- {label}{note}{joint}{text}" if label else f"- {text}{note}"
 
 
+def _is_handed_in(item: ContextItem) -> bool:
+    """Say whether it came with the request, so that only its sender knows how old it is."""
+    return item.source is not None and item.source.kind == "request"
+
+
 def _notes(item: ContextItem, *, is_zh: bool) -> list[str]:
     notes = [item.source.id] if item.source and item.source.id else []
     if item.as_of is not None:
         notes.append(("截至 " if is_zh else "as of ") + f"{item.as_of:%Y-%m-%d %H:%M} UTC")
     elif item.approved_at is not None:
         notes.append(("确认于 " if is_zh else "confirmed ") + f"{item.approved_at:%Y-%m-%d}")
+    elif item.created_at is not None and not _is_handed_in(item):
+        notes.append(("记于 " if is_zh else "noted ") + f"{item.created_at:%Y-%m-%d}")
     if item.stale:
         notes.append("可能已过期" if is_zh else "may be out of date")
     return notes

@@ -40,7 +40,8 @@ class TurnHead:
 class ThreadView:
     """A thread's past as a prompt may use it; `heads` are the uncovered turns, oldest first.
 
-    Very long backlogs list only their newest turns; `older_uncovered` counts the rest.
+    Very long backlogs list only their newest turns; `older_uncovered` counts the rest. `summary_at`
+    is when the last turn it covers was.
     """
 
     summary: str
@@ -48,6 +49,7 @@ class ThreadView:
     heads: tuple[TurnHead, ...]
     older_uncovered: int = 0
     older_tokens: int = 0
+    summary_at: datetime | None = None
 
     @property
     def uncovered_messages(self) -> int:
@@ -108,6 +110,7 @@ def read_view(*, scope: Scope, thread_id: str, is_oldest_first: bool = False) ->
         heads=tuple(heads),
         older_uncovered=older,
         older_tokens=older_tokens,
+        summary_at=row.summary_upto_at if row else None,
     )
 
 

@@ -290,6 +290,8 @@ def _packed(past: RollingPast, draft: _Draft) -> PackedPast:
     summary = draft.summary if draft.text else ""
     stand_in = draft.stand_in if draft.text else ""
     names = {head.run_id for head, _ in turns}
+    leaving = _leaving(past, names)
+    told_at = leaving[-1].at if leaving else past.view.summary_at
     awaiting = [head for head in past.view.heads if head.run_id not in names]
     return PackedPast(
         text=draft.text,
@@ -297,7 +299,7 @@ def _packed(past: RollingPast, draft: _Draft) -> PackedPast:
         items=rolling_items(
             thread_id=past.thread_id,
             wording=past.wording,
-            summaries=[text for text in (summary, stand_in) if text],
+            summaries=((summary, past.view.summary_at), (stand_in, told_at)),
             turns=turns,
         ),
         dropped=(
@@ -305,7 +307,7 @@ def _packed(past: RollingPast, draft: _Draft) -> PackedPast:
             *awaiting_rows(view=past.view, awaiting=awaiting),
             *cut_rows(turns),
         ),
-        leaving=_leaving(past, names),
+        leaving=leaving,
         reference_ids=tuple(
             line.reference_id for _, turn in turns for line in turn.tool_lines if line.reference_id
         ),

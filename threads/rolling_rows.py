@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import datetime
 from typing import Final
 
 from memory.boundary import HistoryTurn, Wording
@@ -19,10 +20,13 @@ def rolling_items(
     *,
     thread_id: str,
     wording: Wording,
-    summaries: Sequence[str],
+    summaries: Sequence[tuple[str, datetime | None]],
     turns: Sequence[tuple[TurnHead, FittedTurn]],
 ) -> tuple[ContextItem, ...]:
-    """Return the items of a thread section: what is told of old turns, then the turns shown."""
+    """Return the items of a thread section: what is told of old turns, then the turns shown.
+
+    Each of `summaries` comes with the time of the last turn it tells of.
+    """
     found = [
         ContextItem(
             section="thread",
@@ -30,10 +34,12 @@ def rolling_items(
             id=thread_id,
             tier="derived",
             source=Source(kind="thread", id=thread_id),
+            created_at=at,
             content=text,
             tokens=estimate(text),
         )
-        for text in summaries
+        for text, at in summaries
+        if text
     ]
     found += [
         ContextItem(
