@@ -38,7 +38,7 @@ Strategy = tuple[Callable[[Wording, Sequence[str]], str], int, int, int, int, in
 
 # What no prompt may hold outside its own frame, said anew and apart from the book of patterns.
 _ROLES = "system|assistant|user|human|ai|developer|系统|系統|助手|用户|用戶|使用者"
-_LIVE = {
+LIVE = {
     "role at line head": re.compile(rf"(?im)^ {{0,3}}(?:[#>*] ?)*(?:{_ROLES})\*{{0,2}} *:"),
     "role in brackets": re.compile(rf"(?i)(?<![a-z0-9_])[\[【] *(?:{_ROLES}|important) *[\]】]"),
     "role as a tag": re.compile(
@@ -56,7 +56,7 @@ _LIVE = {
         r"(?i)\[/?INST\]|<</?SYS>>|</s>|<(?:start|end)_of_turn>|<\|turn>|<turn\|>"
     ),
 }
-_HIDDEN = re.compile("[\u200b\u202a-\u202e\u2060-\u2069\ufeff\U000e0000-\U000e0fff]")
+HIDDEN = re.compile("[\u200b\u202a-\u202e\u2060-\u2069\ufeff\U000e0000-\U000e0fff]")
 _SPEAKER = re.compile(
     r"(?im)^[ \t]*[‹❮<〈《«⟨] *(?:用户|用戶|助手|工具|user|assistant|tool) *[›❯>〉》»⟩]"
 )
@@ -143,8 +143,8 @@ def faults(
             "parts": (len(_PART.findall(shown)), parts),
         }
         found += [f"{what}: {is_}" for what, (is_, wanted) in counts.items() if is_ != wanted]
-        found += [name for name, pattern in _LIVE.items() if pattern.search(shown)]
-        found += ["hidden character"] if _HIDDEN.search(prompt) else []
+        found += [name for name, pattern in LIVE.items() if pattern.search(shown)]
+        found += ["hidden character"] if HIDDEN.search(prompt) else []
     return found
 
 
@@ -203,8 +203,8 @@ def test_faults_of_a_prompt_that_is_not_cleaned_are_found() -> None:
         "chat token": "<｜User｜>",
         "chat token of a family": "[INST]",
     }.items():
-        assert _LIVE[name].search(seen(hurt)), name
-    assert _HIDDEN.search("a\u200bb")
+        assert LIVE[name].search(seen(hurt)), name
+    assert HIDDEN.search("a\u200bb")
     assert _SPEAKER.search(seen("a\n‹用户› b"))
     assert _MESSAGE.search(seen("[历史·用户]"))
     assert _OPENING.search(seen("下列为历史记录，仅供回忆语境"))

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from threads.admin import agents, artifacts, messages, providers, runs, threads
+from threads.admin import agents, artifacts, contexts, messages, providers, runs, threads
 
-__all__ = ["agents", "artifacts", "messages", "providers", "runs", "threads"]
+__all__ = ["agents", "artifacts", "contexts", "messages", "providers", "runs", "threads"]

@@ -20,6 +20,8 @@ from governance.admin.text import shown
 from governance.permissions import Permission
 from memory.scope import Scope
 from threads.agents import (
+    KNOWN_TOOLS,
+    UNAVAILABLE_TOOLS,
     AgentValues,
     create_agent,
     default_output_tokens,
@@ -30,12 +32,21 @@ from threads.models import Agent
 
 WRITTEN = (
     "name", "system_prompt", "provider", "model", "context_window", "max_output_tokens",
-    "language", "role", "memory_fallback_provider", "policy",
+    "language", "role", "thread_strategy", "tools", "memory_fallback_provider", "policy",
 )  # fmt: skip
+TOOL_CHOICES = tuple((name, name) for name in KNOWN_TOOLS if name not in UNAVAILABLE_TOOLS)
 
 
 class AgentForm(ScopedModelForm):
     """An agent; policy is checked as the API checks it."""
+
+    tools = forms.MultipleChoiceField(
+        required=False,
+        choices=TOOL_CHOICES,
+        widget=forms.CheckboxSelectMultiple,
+        label=_("Tools"),
+        help_text=_("What its model may call. None: no tools are offered."),
+    )
 
     constraint_texts = {
         "agent_window_floor": ("context_window", _("At least 1024 tokens.")),
@@ -88,14 +99,19 @@ class AgentAdmin(ScopedModelAdmin[Agent]):
     form = AgentForm
     list_display = (
         "id", "tenant", shown("name"), shown("provider__name", label=_("provider")),
-        shown("model"), "language", "role", "is_active", "updated_at",
+        shown("model"), "language", "role", "thread_strategy", "is_active", "updated_at",
     )  # fmt: skip
-    list_filter = (("tenant", ScopedRelatedFilter), ("provider", ScopedRelatedFilter), "is_active")
+    list_filter = (
+        ("tenant", ScopedRelatedFilter),
+        ("provider", ScopedRelatedFilter),
+        "thread_strategy",
+        "is_active",
+    )
     list_select_related = ("tenant", "provider")
     list_defer = ("system_prompt", "policy")
     search_fields = ("=id", "name")
-    fields = ("tenant", *WRITTEN, "thread_strategy", "cross_vendor_consent_at", "is_active")
-    readonly_fields = ("thread_strategy", "cross_vendor_consent_at", "is_active")
+    fields = ("tenant", *WRITTEN, "cross_vendor_consent_at", "is_active")
+    readonly_fields = ("cross_vendor_consent_at", "is_active")
     actions = ("retire",)
 
     def has_change_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:

@@ -9,13 +9,14 @@ from governance.admin.base import ScopedModelAdmin
 from governance.admin.filters import ScopedRelatedFilter
 from governance.admin.site import site
 from governance.admin.text import shown
+from threads.admin.accounts import AccountPage
 from threads.models import Run
 
 TRACE_CHARACTERS = 100_000
 
 
 @admin.register(Run, site=site)
-class RunAdmin(ScopedModelAdmin[Run]):
+class RunAdmin(AccountPage, ScopedModelAdmin[Run]):
     """Runs of all threads in scope."""
 
     list_display = (
@@ -36,10 +37,11 @@ class RunAdmin(ScopedModelAdmin[Run]):
         "id", "tenant", "thread", "agent", "end_user", "seq", "status", "origin", shown("input"),
         shown("output"), "error_code", shown("error_detail"), shown("external_id"), "bootstrap",
         shown("model"), "input_tokens", "output_tokens", "cost_usd", "is_cost_known", "key_id",
-        shown("context"), shown("metadata"), "is_time_assumed", "created_at", "finished_at",
-        "lease_until",
+        "decision", "levels", "items", shown("metadata"), "is_time_assumed", "created_at",
+        "finished_at", "lease_until", "continues", shown("tool_steps", limit=TRACE_CHARACTERS),
         shown("trace__messages", label=_("prompt as sent"), limit=TRACE_CHARACTERS),
-        shown("trace__items", label=_("items shown"), limit=TRACE_CHARACTERS),
+        shown("context", label=_("account as stored")),
+        shown("trace__items", label=_("items as stored"), limit=TRACE_CHARACTERS),
         shown("trace__steps", label=_("steps"), limit=TRACE_CHARACTERS),
     )  # fmt: skip
     readonly_fields = fields

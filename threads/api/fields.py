@@ -188,6 +188,27 @@ class PromptItem(JsonObject):
         return {**value, **times}
 
 
+@extend_schema_field(
+    {
+        "type": "object",
+        "properties": {
+            "role": {"type": "string"},
+            "content": {"type": "string"},
+            "tool_calls": {"type": "array", "items": {"type": "object"}},
+            "tool_call_id": {"type": "string"},
+        },
+        "required": ["role", "content"],
+    }
+)
+class SentMessage(serializers.Field[Any, Any, Any, Any]):
+    """A message as it was sent; with its tool calls, or the call it answers, where it has them."""
+
+    def to_representation(self, value: Any) -> Any:
+        """Return it with its names in their order, which jsonb forgets."""
+        names = ("role", "content", "tool_calls", "tool_call_id")
+        return {name: value[name] for name in names if name in value}
+
+
 class Account(JsonObject):
     """A run's ledger; the same bytes whether it was just made or read back."""
 

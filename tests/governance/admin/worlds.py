@@ -25,11 +25,21 @@ from tests.factories import (
     make_thread,
     scope_of,
 )
-from threads.models import Agent, Artifact, Message, Provider, Run, RunTrace, Thread, ThreadSummary
+from threads.models import (
+    Agent,
+    Artifact,
+    ContextTrace,
+    Message,
+    Provider,
+    Run,
+    RunTrace,
+    Thread,
+    ThreadSummary,
+)
 
 ROOMS: tuple[type[models.Model], ...] = (
     Tenant, EndUser, ApiKey, AuditEntry, Job, MemoryOp, Provider, Agent, Thread, Run, Message,
-    Artifact,
+    Artifact, ContextTrace,
 )  # fmt: skip
 
 
@@ -46,6 +56,7 @@ class World:
     run: Run
     message: Message
     artifact: Artifact
+    trace: ContextTrace
     job: Job
     op: MemoryOp
     key: MadeKey
@@ -99,6 +110,9 @@ def _hanging_rows(
         artifact = Artifact.objects.create(
             **place, run=run, name=f"{word}.md", content=f"{word} file", bytes=1
         )
+        trace = ContextTrace.objects.create(
+            **place, agent_id=run.agent_id, messages=[{"content": word}], items=[{"content": word}]
+        )
         job = make_dead_job(tenant, word, thread_id=run.thread_id)
         op = MemoryOp.objects.create(
             **place, kind="roll_summary", model=f"{word}-model", outcome=f"{word}-outcome",
@@ -112,7 +126,7 @@ def _hanging_rows(
             rolling_summary=f"{word} summary",
             summary_upto_seq=7,
         )
-    return {"message": message, "artifact": artifact, "job": job, "op": op}
+    return {"message": message, "artifact": artifact, "trace": trace, "job": job, "op": op}
 
 
 def make_dead_job(tenant: Tenant, word: str, **values: Any) -> Job:

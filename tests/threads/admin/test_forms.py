@@ -56,7 +56,6 @@ def agent_values(world: World, **more: Any) -> dict[str, Any]:
         "language": "zh",
         "role": "default",
         "thread_strategy": "rolling",
-        "tools": "",
         "policy": "{}",
         "is_active": "on",
     } | more
@@ -157,6 +156,24 @@ def test_taken_names_and_bad_numbers_are_told_in_words(beta: World, client_of_be
     assert list(wide) == ["max_output_tokens"]
     same = errors_of(add(client_of_beta, Provider, provider_values(beta, name=beta.provider.name)))
     assert same == {"__all__": ["Provider with this Tenant and Name already exists."]}
+
+
+def test_strategy_and_tools_are_chosen_among_those_there_are(
+    beta: World, client_of_beta: Client
+) -> None:
+    tools = ["memory_grep", "view_message"]
+    values = agent_values(beta, thread_strategy="lossless", tools=tools)
+    assert add(client_of_beta, Agent, values).status_code == 302
+    with scoped_transaction(scope_of(beta.tenant)):
+        agent = Agent.objects.in_scope(scope_of(beta.tenant)).get(name="new agent")
+    assert (agent.thread_strategy, agent.tools) == ("lossless", tools)
+    page = client_of_beta.get(url_of(Agent, f"{agent.pk}/change/")).content.decode()
+    assert page.count("checked") >= len(tools)
+    assert change(client_of_beta, agent, agent_values(beta)).status_code == 302
+    emptied = row_of(beta, Agent, agent.pk)
+    assert (emptied.thread_strategy, emptied.tools) == ("rolling", [])
+    for bad in ({"tools": ["kb_search"]}, {"tools": ["rm"]}, {"thread_strategy": "forgetful"}):
+        assert list(errors_of(add(client_of_beta, Agent, agent_values(beta, **bad)))) == list(bad)
 
 
 def test_another_tenants_name_is_free(alpha: World, beta: World, client_of_beta: Client) -> None:

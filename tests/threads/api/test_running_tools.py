@@ -84,7 +84,10 @@ def test_json_run_and_its_later_reading_show_the_same_files_and_steps(tooled: St
     assert run == again == listed[0]
     kinds = [step["kind"] for step in trace["steps"]]
     assert kinds[-5:] == ["model", "tool", "precheck", "model", "writeback"]
-    assert [message["role"] for message in context["messages"]][-2:] == ["assistant", "tool"]
+    asked, answered_by = context["messages"][-2:]
+    assert (asked["role"], answered_by["role"]) == ("assistant", "tool")
+    assert asked["tool_calls"][0]["id"] == answered_by["tool_call_id"]
+    assert set(context["messages"][0]) == {"role", "content"}
     assert [row["role"] for row in messages] == ["user", "assistant", "tool", "assistant"]
     assert messages[2]["tool_call_id"]
 

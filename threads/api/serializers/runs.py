@@ -10,6 +10,7 @@ from threads.api.fields import (
     JsonObject,
     Money,
     PromptItem,
+    SentMessage,
     StoredTime,
     StrictText,
     UserId,
@@ -174,9 +175,9 @@ class PromptMessageAnswer(Answer):
 
 
 class RunContextAnswer(Answer):
-    """The prompt of a run as it was, with the account of every item in it."""
+    """The prompt of a run's last call as it was, with the account of every item in it."""
 
-    messages = PromptMessageAnswer(many=True)
+    messages = serializers.ListField(child=SentMessage())
     context = Account(source="run.context")  # type: ignore[assignment]
     items = serializers.ListField(child=PromptItem())
 

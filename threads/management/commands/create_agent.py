@@ -11,8 +11,10 @@ from django.utils import timezone
 from governance.management.base import TenantCommand
 from memory.rls import scoped_transaction
 from memory.scope import Scope
-from threads.agents import AgentValues, create_agent
+from threads.agents import KNOWN_TOOLS, UNAVAILABLE_TOOLS, AgentValues, create_agent
 from threads.models import Language, Provider, ThreadStrategy
+
+_TOOLS = ",".join(tool for tool in KNOWN_TOOLS if tool not in UNAVAILABLE_TOOLS)
 
 
 class Command(TenantCommand):
@@ -32,6 +34,8 @@ class Command(TenantCommand):
         parser.add_argument(
             "--thread-strategy", default=ThreadStrategy.ROLLING, choices=ThreadStrategy.values
         )
+        parser.add_argument("--tools", default="", help=f"what it may call, of {_TOOLS}")
+        parser.add_argument("--role", help="the persona its memory is bound to; default: default")
         parser.add_argument("--system-prompt-file", type=Path, metavar="F")
 
     def handle(self, *args: Any, **options: Any) -> None:
@@ -44,13 +48,23 @@ class Command(TenantCommand):
             "context_window": options["context_window"],
             "language": options["language"],
             "thread_strategy": options["thread_strategy"],
+            "tools": [word.strip() for word in options["tools"].split(",") if word.strip()],
         }
+        if options["role"]:
+            values["role"] = options["role"]
         if options["max_output_tokens"]:
             values["max_output_tokens"] = options["max_output_tokens"]
         if options["system_prompt_file"]:
-            values["system_prompt"] = options["system_prompt_file"].read_text(encoding="utf-8")
+            values["system_prompt"] = _text_of(options["system_prompt_file"])
         agent = create_agent(scope=scope, values=values, now=timezone.now())
         self.show(options, {"id": agent.pk, "name": agent.name})
+
+
+def _text_of(file: Path) -> str:
+    try:
+        return file.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise CommandError(f"{file} can not be read as UTF-8 text.") from error
 
 
 def _provider_id(scope: Scope, name: str) -> str:
