@@ -13,7 +13,11 @@ from django.core.management import CommandError, call_command
 from django.utils import timezone
 
 from governance.keys import authenticate
-from tests.factories import make_agent, make_provider, make_tenant
+from memory.rls import scoped_transaction
+from tests.factories import make_agent, make_provider, make_tenant, scope_of
+from tests.fakes.openai_replies import calls, text
+from tests.fakes.openai_server import FakeOpenAI
+from threads.models import Agent
 
 
 def run(*words: str, **options: Any) -> dict[str, Any]:
@@ -96,3 +100,63 @@ def test_agent_with_a_window_below_the_floor_is_told_the_floor(committed_db: Non
     words = ("--tenant", tenant.slug, "--name", "a", "--provider", "near", "--model", "m")
     with pytest.raises(CommandError, match=r"invalid: .*at least 1,024 tokens"):
         run("create_agent", *words, "--context-window", "1023")
+
+
+def test_agent_is_made_lossless_with_tools_and_a_role(committed_db: None) -> None:
+    tenant = make_tenant()
+    make_provider(tenant, name="near")
+    words = (
+        *("--tenant", tenant.slug, "--provider", "near", "--model", "m"),
+        *("--context-window", "8192"),
+    )
+    made = run(
+        *("create_agent", *words, "--name", "a", "--thread-strategy", "lossless"),
+        *("--tools", "memory_grep, view_message", "--role", "examiner"),
+    )
+    scope = scope_of(tenant)
+    with scoped_transaction(scope):
+        agent = Agent.objects.in_scope(scope).get(pk=made["id"])
+    assert (agent.thread_strategy, agent.tools) == ("lossless", ["memory_grep", "view_message"])
+    assert agent.role == "examiner"
+    for more, said in (
+        (("--tools", "kb_search"), "unavailable: .*kb_search yet"),
+        (("--tools", "rm"), "invalid: Tools are of: memory_search"),
+        (("--tools", "memory_grep,memory_grep"), "once"),
+        (("--thread-strategy", "forgetful"), "forgetful"),
+        (("--system-prompt-file", "no/such/file"), "can not be read"),
+    ):
+        with pytest.raises(CommandError, match=said):
+            run("create_agent", *words, "--name", "b", *more)
+
+
+def test_run_shows_the_calls_of_its_tools_and_what_came_of_them(
+    world: Any, server: FakeOpenAI
+) -> None:
+    tenant, _, agent = world
+    with scoped_transaction(scope_of(tenant)):
+        agent.tools = ["memory_grep"]
+        agent.save(update_fields=["tools"])
+    server.script(calls(("memory_grep", '{"query": "试卷"}')), text("没有找到。"))
+    out = StringIO()
+    call_command("run_agent", "--agent", agent.pk, "--user", "u", "试卷在哪？", stdout=out)
+    said = out.getvalue().splitlines()
+    assert said[0] == 'tool: memory_grep {"query": "试卷"}'
+    assert said[1].startswith("  -> ")
+    assert said[1].endswith("]")
+    assert "output: 没有找到。" in said
+    server.script(calls(("memory_grep", '{"query": "x"}')), text("ok"))
+    shown = run("run_agent", "--agent", agent.pk, "--user", "u", "hi")
+    assert [tool["name"] for tool in shown["tools"]] == ["memory_grep"]
+    assert shown["tools"][0]["reference_id"].startswith("msg_")
+
+
+def test_run_over_budget_says_what_wanted_how_much(world: Any) -> None:
+    _, _, agent = world
+    words = ("run_agent", "--agent", agent.pk, "--user", "u", "数据结构" * 5000)
+    with pytest.raises(CommandError) as refused:
+        call_command(*words, stdout=StringIO())
+    said = str(refused.value)
+    assert said.startswith("context_over_budget: ")
+    assert "6553 allowed" in said
+    assert "request " in said
+    assert "数据结构" not in said

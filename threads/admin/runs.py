@@ -37,7 +37,7 @@ class RunAdmin(AccountPage, ScopedModelAdmin[Run]):
         "id", "tenant", "thread", "agent", "end_user", "seq", "status", "origin", shown("input"),
         shown("output"), "error_code", shown("error_detail"), shown("external_id"), "bootstrap",
         shown("model"), "input_tokens", "output_tokens", "cost_usd", "is_cost_known", "key_id",
-        "decision", "levels", "items", shown("metadata"), "is_time_assumed", "created_at",
+        "decision", "levels", "shown_items", shown("metadata"), "is_time_assumed", "created_at",
         "finished_at", "lease_until", "continues", shown("tool_steps", limit=TRACE_CHARACTERS),
         shown("trace__messages", label=_("prompt as sent"), limit=TRACE_CHARACTERS),
         shown("context", label=_("account as stored")),
