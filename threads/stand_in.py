@@ -18,7 +18,7 @@ from memory.db_threads import in_database_thread
 from memory.rls import scoped_transaction
 from threads.chat import memory_providers, provider_config
 from threads.memory_calls import book_calls
-from threads.models import Run, RunTrace
+from threads.models import Provider, Run, RunTrace
 from threads.pipeline import PreparedRun
 from threads.prompt import Assembled
 from threads.squeezing import PendingSummary
@@ -43,9 +43,19 @@ async def write_stand_in(prepared: PreparedRun) -> PreparedRun:
     pending = prompt.pending_summary
     if pending is None:
         return prepared
+    await in_database_thread(lambda: _load_fallback(prepared))
     written = await asyncio.to_thread(_write, prepared, pending)
     told = prompt.told_by(written.text) if written.method == "model" else None
     return await in_database_thread(lambda: _store(prepared, prompt, told, written))
+
+
+def _load_fallback(prepared: PreparedRun) -> None:
+    """Give the run's agent its fallback provider; its own stays the one the run began with."""
+    agent, scope = prepared.agent, prepared.scope
+    if agent.memory_fallback_provider_id is not None:
+        with scoped_transaction(scope):
+            rows = Provider.objects.in_scope(scope).filter(pk=agent.memory_fallback_provider_id)
+            agent.memory_fallback_provider = rows.first()
 
 
 def _write(prepared: PreparedRun, pending: PendingSummary) -> WrittenSummary:
