@@ -20,22 +20,34 @@ from memory.rls import scoped_transaction
 from memory.scope import Scope
 from threads.agents import create_agent
 from threads.imports import import_conversations
-from threads.models import Agent
+from threads.models import Agent, ThreadStrategy
 from threads.providers import create_provider
 
 ADMIN_NAME: Final = "admin"
 _DEMO: Final = Path(__file__).parent / "demo"
 _WINDOW_TOKENS: Final = 8192
+_TOOLS: Final = (
+    "memory_search",
+    "memory_grep",
+    "view_message",
+    "view_chat_history_summary",
+    "write_artifact",
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DemoTenant:
-    """What makes one demo tenant; `user_id` and `question` are asked once over HTTP."""
+    """What makes one demo tenant; `user_id` and `question` are asked once over HTTP.
+
+    `agent` owns the imported conversations and rolls summaries; `lossless_agent` stands beside it
+    for threads that keep a forest of summary nodes.
+    """
 
     slug: str
     name: str
     language: str
     agent: str
+    lossless_agent: str
     system_prompt: str
     file: str
     user_id: str
@@ -48,6 +60,7 @@ DEMO_TENANTS: Final = (
         name="示范学校",
         language="zh",
         agent="备课助手",
+        lossless_agent="备课助手（无损长对话）",
         system_prompt="你是一名帮助老师备课和出卷的助手，用中文回答，先给结论。",
         file="teacher_zh.jsonl",
         user_id="teacher-7",
@@ -58,6 +71,7 @@ DEMO_TENANTS: Final = (
         name="Demo support desk",
         language="en",
         agent="Support assistant",
+        lossless_agent="Support assistant (lossless threads)",
         system_prompt="You help the support desk of a small electronics shop. Answer briefly.",
         file="support_en.jsonl",
         user_id="cust-4711",
@@ -106,7 +120,7 @@ def _seed_one(
     )
     for role in (Role.CURATOR, Role.COMPLIANCE):
         create_staff(scope=scope, username=ADMIN_NAME, password=None, role=role, now=now)
-    agent, is_new = _agent(scope, demo, now)
+    agent, is_new = _agents(scope, demo, now)
     if is_new:
         with (_DEMO / demo.file).open(encoding="utf-8") as lines:
             report = import_conversations(scope=scope, agent=agent, lines=lines, now=now)
@@ -127,7 +141,8 @@ def _tenant(demo: DemoTenant, now: datetime) -> Tenant:
         return find_tenant(slug=demo.slug)
 
 
-def _agent(scope: Scope, demo: DemoTenant, now: datetime) -> tuple[Agent, bool]:
+def _agents(scope: Scope, demo: DemoTenant, now: datetime) -> tuple[Agent, bool]:
+    """Return the agent of the imported conversations, and whether the demo is new."""
     with scoped_transaction(scope):
         found = Agent.objects.in_scope(scope).filter(name=demo.agent).first()
     if found is not None:
@@ -135,19 +150,27 @@ def _agent(scope: Scope, demo: DemoTenant, now: datetime) -> tuple[Agent, bool]:
     provider = create_provider(
         scope=scope, values={"name": "offline", "kind": "offline", "locality": "local"}, now=now
     )
-    agent = create_agent(
+    _make_agent(scope, demo, provider.pk, ThreadStrategy.LOSSLESS, now)
+    return _make_agent(scope, demo, provider.pk, ThreadStrategy.ROLLING, now), True
+
+
+def _make_agent(
+    scope: Scope, demo: DemoTenant, provider_id: str, strategy: ThreadStrategy, now: datetime
+) -> Agent:
+    return create_agent(
         scope=scope,
         values={
-            "name": demo.agent,
-            "provider_id": provider.pk,
+            "name": demo.agent if strategy == ThreadStrategy.ROLLING else demo.lossless_agent,
+            "provider_id": provider_id,
             "model": "offline",
             "context_window": _WINDOW_TOKENS,
             "system_prompt": demo.system_prompt,
             "language": demo.language,
+            "thread_strategy": strategy,
+            "tools": list(_TOOLS),
         },
         now=now,
     )
-    return agent, True
 
 
 def _key(scope: Scope, known: str, now: datetime) -> str:
