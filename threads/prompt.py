@@ -24,6 +24,7 @@ from threads.prompt_parts import (
     PROMPT_ORDER_AFTER,
     Candidates,
 )
+from threads.round_frame import RoundFrame
 from threads.squeezing import (
     Frame,
     PendingSummary,
@@ -90,6 +91,11 @@ class Assembled:
     def pending_summary(self) -> PendingSummary | None:
         """What a model should summarise before the first call; None if nothing left."""
         return self.filled.squeezed.pending if self.filled else None
+
+    @property
+    def frame(self) -> RoundFrame:
+        """The boundary that what tools return stands in: the prompt's own words and tag."""
+        return RoundFrame(wording=self.given.wording, tag=self.given.tag)
 
     @property
     def veto(self) -> VetoList:

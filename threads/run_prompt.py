@@ -21,6 +21,7 @@ from memory.ids import new_id
 from memory.language import Language
 from memory.providers.base import ChatMessage, ToolSpec
 from memory.tokens import estimate
+from threads.round_frame import RoundFrame
 from threads.tool_rounds import ToolRound, without_calls
 from threads.tools.records import ToolOutcome
 
@@ -48,6 +49,11 @@ class BasePrompt(Protocol):
     @property
     def target(self) -> int:
         """What the prompt may cost, in tokens."""
+        ...
+
+    @property
+    def frame(self) -> RoundFrame:
+        """The boundary that what tools return stands in."""
         ...
 
     @property
@@ -95,6 +101,7 @@ class RunPrompt:
     def __init__(self, *, base: BasePrompt, language: Language) -> None:
         """Take the prompt as assembled."""
         self._base = base
+        self._frame = base.frame
         self._language = language
         self._rounds: list[ToolRound] = []
         self._draft = _Draft(base=base.messages)
@@ -136,8 +143,9 @@ class RunPrompt:
         )
 
     def _render(self, draft: _Draft) -> tuple[ChatMessage, ...]:
-        later = (message for done in self._rounds for message in done.messages(shown=draft.shown))
-        return (*draft.base, *later)
+        frame, shown = self._frame, draft.shown
+        rounds = (done.messages(frame=frame, shown=shown) for done in self._rounds)
+        return (*draft.base, *(message for messages in rounds for message in messages))
 
     def _squeezed(self, gauge: _Gauge) -> ChainResult[_Draft]:
         outcomes = [outcome for done in self._rounds for outcome in done.outcomes]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -14,11 +15,13 @@ from memory.ids import new_id
 from memory.providers.base import ChatMessage, ToolCall
 from memory.tokens import estimate
 from threads.models import Message, MessageRole, Run
+from threads.round_frame import RoundFrame, written
 from threads.tools.records import ToolOutcome
 
 MOST_SHOWN_CHARS: Final = 200
 _MOST_NAME_CHARS: Final = 200
 _UNNAMED: Final = "tool"
+_PLAIN_ID: Final = re.compile(r"[A-Za-z0-9_.:|\-]{1,128}")
 # What frames a tool line in a prompt: label, brackets, arrow, the words around the reference.
 _LINE_OVERHEAD_TOKENS: Final = 12
 
@@ -30,18 +33,20 @@ class ToolRound:
     text: str
     outcomes: tuple[ToolOutcome, ...]
 
-    def messages(self, *, shown: Mapping[str, str] | None = None) -> tuple[ChatMessage, ...]:
-        """Return the round as a model is sent it: the calls, then one result for each.
+    def messages(
+        self, *, frame: RoundFrame, shown: Mapping[str, str] | None = None
+    ) -> tuple[ChatMessage, ...]:
+        """Return the round as a model is sent it: the calls, then one result for each, as data.
 
         `shown` has other texts for some results, by reference id.
         """
         texts = shown or {}
-        calls = tuple(outcome.call for outcome in self.outcomes)
-        called = ChatMessage(role="assistant", content=self.text, tool_calls=calls)
+        calls = tuple(frame.call(outcome.call) for outcome in self.outcomes)
+        called = ChatMessage(role="assistant", content=frame.said(self.text), tool_calls=calls)
         results = (
             ChatMessage(
                 role="tool",
-                content=texts.get(outcome.reference_id, outcome.shown),
+                content=frame.result(texts.get(outcome.reference_id, outcome.shown)),
                 tool_call_id=outcome.call.id,
             )
             for outcome in self.outcomes
@@ -50,14 +55,15 @@ class ToolRound:
 
 
 def tidy_calls(calls: Sequence[ToolCall], *, taken: set[str]) -> tuple[ToolCall, ...]:
-    """Return calls free of secrets, each with an id that no other call of the run has.
+    """Return calls free of secrets, each with a plain id that no other call of the run has.
 
     `taken` holds the ids given so far and takes these in. Cost: linear in their length.
     """
     tidied = []
     for call in calls:
         call_id = call.id.strip()
-        if not call_id or call_id in taken or strip_secrets(call_id).kinds:
+        is_plain = _PLAIN_ID.fullmatch(call_id) is not None
+        if not is_plain or call_id in taken or strip_secrets(call_id).kinds:
             call_id = f"call_{secrets.token_hex(8)}"
         taken.add(call_id)
         name = strip_secrets(call.name).text[:_MOST_NAME_CHARS]
@@ -74,20 +80,10 @@ def clean_arguments(arguments: str) -> str:
         value = json.loads(arguments)
         cleaned = _cleaned(value)
         if cleaned != value:
-            arguments = _written(cleaned)
+            arguments = written(cleaned)
     except (ValueError, RecursionError):
         pass
     return strip_secrets(arguments).text
-
-
-def _written(value: Any) -> str:
-    """Return a value as JSON; one that holds half of a surrogate pair in escapes."""
-    text = json.dumps(value, ensure_ascii=False)
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return json.dumps(value)
-    return text
 
 
 def _cleaned(value: Any) -> Any:

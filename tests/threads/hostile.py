@@ -284,10 +284,8 @@ def _frame_faults(hostage: Hostage, body: Json) -> Iterator[str]:
     )
     if len(set(sections)) != len(sections) or wording.history not in sections:
         yield f"sections {sections}"
-    labels = "|".join(
-        (wording.message_user, wording.message_assistant)
-        + (wording.message_tool, wording.message_summary)
-    )
+    said = (wording.message_user, wording.message_assistant, wording.message_tool)
+    labels = "|".join((*said, wording.message_summary))
     begun = [line for line in lines if re.fullmatch(rf"\[(?:{labels})[\d -]*\] {tag}", line)]
     ended = lines.count(f"[{wording.message_end}] {tag}")
     if len(begun) != ended:

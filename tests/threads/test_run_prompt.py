@@ -10,14 +10,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from memory.boundary import CHINESE
 from memory.compression.veto import RecentTurn, VetoList
 from memory.providers.base import ChatMessage, ToolCall
 from memory.tokens import estimate
 from tests.threads.tooled import outcome_of
+from threads.round_frame import RoundFrame
 from threads.run_prompt import MOST_CHARS, MOST_TOKENS, RunPrompt
 from threads.tool_rounds import ToolRound, without_calls
 
 NOW = datetime(2026, 11, 2, tzinfo=UTC)
+TAG = "#0123456789abcdef0123"
+FRAME = RoundFrame(wording=CHINESE, tag=TAG)
 QUESTION = "这是本轮的问题：库存还有多少？"
 SENTENCES = "".join(
     f"第{number}条记录：库存 {number * 7} 件，编号 SKU-{number:05d}。\n" for number in range(900)
@@ -37,6 +41,10 @@ class ShrinkingPrompt:
     target: int
     past_tokens: int = 0
     veto: VetoList = field(default_factory=VetoList)
+
+    @property
+    def frame(self) -> RoundFrame:
+        return RoundFrame(wording=CHINESE, tag=TAG)
 
     @property
     def messages(self) -> tuple[ChatMessage, ...]:
@@ -124,12 +132,12 @@ def test_limit_of_characters_holds_beside_that_of_tokens() -> None:
 def test_equal_results_become_references_first() -> None:
     text = SENTENCES[:6000]
     done, again = round_of(text), round_of(text, number=2)
-    whole = tokens_of([*done.messages(), *again.messages()])
+    whole = tokens_of([*done.messages(frame=FRAME), *again.messages(frame=FRAME)])
     prompt = prompt_of(ShrinkingPrompt(target=whole - 500), done, again)
     window = prompt.fit(tools=(), now=NOW)
     assert levels_of(window) == [("dedupe", "kept")]
     results = [message.content for message in window.messages if message.role == "tool"]
-    assert results[0] == text
+    assert results[0] == FRAME.result(text)
     assert "call_1_0" in results[1]
     assert done.outcomes[0].reference_id in results[1]
 
@@ -138,12 +146,12 @@ def test_equal_results_become_references_first() -> None:
 @pytest.mark.req("B11")
 def test_long_results_become_summaries_with_their_reference_oldest_first() -> None:
     old, new = round_of(SENTENCES[:20_000]), round_of(SENTENCES[20_000:24_000], number=2)
-    target = tokens_of(new.messages()) + 900
+    target = tokens_of(new.messages(frame=FRAME)) + 900
     window = prompt_of(ShrinkingPrompt(target=target), old, new).fit(tools=(), now=NOW)
     assert window.is_within
     results = [message.content for message in window.messages if message.role == "tool"]
     assert old.outcomes[0].reference_id in results[0]
-    assert results[1] == new.outcomes[0].shown
+    assert results[1] == FRAME.result(new.outcomes[0].shown)
     kept = [step["data"] for step in window.steps if step["data"].get("outcome") == "kept"]
     assert kept
     for step in kept:

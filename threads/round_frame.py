@@ -1,0 +1,80 @@
+"""What a run's own tool rounds look like to its model: data inside the boundary. Pure.
+
+A tool returns what somebody wrote once, and a model repeats what it read: both are cleaned anew
+whenever they are sent, and what a tool returned stands between two lines of the boundary, like every
+other remembered text. What is stored stays as it was.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any, Final
+
+from memory.boundary import Wording, message_label, wrap_message
+from memory.boundary.inner import inner
+from memory.providers.base import ToolCall
+
+_NOT_IN_A_NAME: Final = re.compile(r"[^A-Za-z0-9_-]+")
+_MOST_NAME_CHARS: Final = 64
+_UNNAMED: Final = "unknown"
+
+
+class RoundFrame:
+    """Renders texts of rounds with the prompt's own tag and wording; each text is cleaned once."""
+
+    def __init__(self, *, wording: Wording, tag: str) -> None:
+        """Take what the prompt's boundary is made with."""
+        self._wording = wording
+        self._tag = tag
+        self._label = message_label(wording=wording, speaker="tool")
+        self._results: dict[str, str] = {}
+        self._clean: dict[str, str] = {}
+
+    def result(self, text: str) -> str:
+        """Return what a tool returned, cleaned, between its two lines."""
+        if text not in self._results:
+            self._results[text] = wrap_message(
+                wording=self._wording, tag=self._tag, label=self._label, body=text
+            )
+        return self._results[text]
+
+    def said(self, text: str) -> str:
+        """Return what the model said before its calls, without markers."""
+        if text not in self._clean:
+            self._clean[text] = inner(text, self._tag)
+        return self._clean[text]
+
+    def call(self, call: ToolCall) -> ToolCall:
+        """Return a call as it is sent back: a plain name, arguments without markers, still JSON."""
+        name = _NOT_IN_A_NAME.sub("_", call.name)[:_MOST_NAME_CHARS]
+        return ToolCall(
+            id=call.id, name=name.strip("_") or _UNNAMED, arguments=self._arguments(call.arguments)
+        )
+
+    def _arguments(self, arguments: str) -> str:
+        try:
+            value = json.loads(arguments)
+            cleaned = self._without_markers(value)
+        except (ValueError, RecursionError):
+            return self.said(arguments)
+        return arguments if cleaned == value else written(cleaned)
+
+    def _without_markers(self, value: Any) -> Any:
+        if isinstance(value, str):
+            return self.said(value)
+        if isinstance(value, dict):
+            return {self.said(key): self._without_markers(part) for key, part in value.items()}
+        if isinstance(value, list):
+            return [self._without_markers(part) for part in value]
+        return value
+
+
+def written(value: Any) -> str:
+    """Return a value as JSON; one that holds half of a surrogate pair in escapes."""
+    text = json.dumps(value, ensure_ascii=False)
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return json.dumps(value)
+    return text
