@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import importlib
 import sys
-import threading
 from pathlib import Path
 
 
@@ -29,9 +28,7 @@ def main() -> None:
     server = llama.Server(parameters)
     sys.stdout.write(f"listening on {server.listening_address}\n")
     sys.stdout.flush()
-    closed = threading.Event()
-    threading.Thread(target=lambda: (sys.stdin.read(), closed.set()), daemon=True).start()
-    closed.wait()
+    sys.stdin.read()
 
 
 if __name__ == "__main__":
