@@ -8,6 +8,7 @@ ones. The same prompt always brings the same answer.
 from __future__ import annotations
 
 import asyncio
+import json
 import math
 from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
 
@@ -53,7 +54,7 @@ class OfflineProvider:
             yield TextDelta(text=answer[at : at + _DELTA_CHARACTERS])
             await asyncio.sleep(0)
         usage = Usage(
-            input_tokens=sum(self._count(message.content) for message in request.messages),
+            input_tokens=sum(self._count(text) for text in _read(request)),
             output_tokens=self._count(answer),
         )
         yield Finished(reason=reason, model=MODEL, usage=usage)
@@ -78,6 +79,14 @@ def estimated_tokens(text: str) -> int:
     """Estimate tokens: one for a character outside Latin-1, one for four characters within."""
     wide = sum(1 for character in text if ord(character) > 0xFF)
     return wide + math.ceil((len(text) - wide) / 4)
+
+
+def _read(request: ChatRequest) -> Iterator[str]:
+    """Yield all that a model would be sent: the messages, and the tools though none is called."""
+    for message in request.messages:
+        yield message.content
+    for tool in request.tools:
+        yield f"{tool.name} {tool.description} {json.dumps(dict(tool.parameters))}"
 
 
 def _answer(messages: Sequence[ChatMessage]) -> str:

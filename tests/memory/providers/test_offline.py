@@ -9,7 +9,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from memory.providers.base import ChatAnswer, ChatMessage, ChatRequest, TextDelta, complete
+from memory.providers.base import (
+    ChatAnswer,
+    ChatMessage,
+    ChatRequest,
+    TextDelta,
+    ToolSpec,
+    complete,
+)
 from memory.providers.offline import NOTICE_EN, NOTICE_ZH, OfflineProvider, estimated_tokens
 from memory.providers.sentences import sentences_of
 
@@ -200,3 +207,21 @@ def test_sentences_of_line_that_begins_with_a_date_loses_date_and_label_alone(
 ) -> None:
     (found,) = sentences_of([line])
     assert (found.text, found.date is not None) == (text, True)
+
+
+def test_usage_counts_the_tools_that_were_offered() -> None:
+    """An account of a prompt counts them, and learns from what its provider says."""
+    tool = ToolSpec(name="look", description="看", parameters={"type": "object"})
+
+    def used(*tools: ToolSpec) -> int:
+        async def run() -> ChatAnswer:
+            message = ChatMessage(role="user", content="你好")
+            asked = ChatRequest(model="m", messages=(message,), max_output_tokens=500, tools=tools)
+            return await complete(OfflineProvider(count_tokens=len), request=asked)
+
+        usage = asyncio.run(run()).usage
+        assert usage is not None
+        return usage.input_tokens
+
+    assert used() == 2
+    assert used(tool) == 2 + len('look 看 {"type": "object"}')
