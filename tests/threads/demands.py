@@ -117,6 +117,37 @@ def everything(words: Words) -> dict[str, Any]:
     }
 
 
+def past_of(
+    words: Words, turns: Sequence[tuple[str, str]], summary: str, policy: Any
+) -> RollingPast:
+    """A loaded past of these turns, a day apart, after a summary that is older."""
+    heads = [
+        TurnHead(
+            run_id=f"run_{seq}",
+            seq=seq,
+            tokens=turn_tokens(input_text=asked, output_text=answered),
+            message_count=2,
+            created_at=NOW - timedelta(days=40 - seq),
+        )
+        for seq, (asked, answered) in enumerate(turns, start=1)
+    ]
+    said = [HistoryTurn(user_text=asked, assistant_text=answered) for asked, answered in turns]
+    return RollingPast(
+        thread_id="th_1",
+        view=ThreadView(
+            summary=summary,
+            upto_seq=0,
+            heads=tuple(heads),
+            summary_at=NOW - timedelta(days=41) if summary else None,
+        ),
+        loaded=tuple(zip(heads, said, strict=True)),
+        wording=wording_for(words.language),
+        tag=TAG,
+        policy=effective(policy or {}),
+        marks_of=lambda ids: {one: CutMarks(question="…q…", answer="…a…") for one in ids},
+    )
+
+
 def prompt(
     words: Words,
     *,
@@ -132,43 +163,18 @@ def prompt(
     **given: Any,
 ) -> Assembled:
     """Assemble a prompt of the strategy rolling; what is not named is not there."""
-    heads = [
-        TurnHead(
-            run_id=f"run_{seq}",
-            seq=seq,
-            tokens=turn_tokens(input_text=asked, output_text=answered),
-            message_count=2,
-            created_at=NOW - timedelta(days=40 - seq),
-        )
-        for seq, (asked, answered) in enumerate(turns, start=1)
-    ]
-    said = [HistoryTurn(user_text=asked, assistant_text=answered) for asked, answered in turns]
     agent = Agent(
         system_prompt=system, context_window=window, max_output_tokens=256, model="gpt-4o",
         language=words.language, role=role,
     )  # fmt: skip
-    wording = wording_for(words.language)
-    past = RollingPast(
-        thread_id="th_1",
-        view=ThreadView(
-            summary=summary,
-            upto_seq=0,
-            heads=tuple(heads),
-            summary_at=NOW - timedelta(days=41) if summary else None,
-        ),
-        loaded=tuple(zip(heads, said, strict=True)),
-        wording=wording,
-        tag=TAG,
-        policy=effective(policy or {}),
-        marks_of=lambda ids: {one: CutMarks(question="…q…", answer="…a…") for one in ids},
-    )
+    past = past_of(words, turns, summary, policy)
     asked = question if question is not None else words.question
     kept = {name: given.pop(name) for name in ("remembered", "workspace") if name in given}
     return assemble(
         PromptInput(
             agent=agent,
             policy=past.policy,
-            wording=wording,
+            wording=past.wording,
             tag=TAG,
             past=past,
             counter=Counter.new("gpt-4o"),
