@@ -54,7 +54,7 @@ BOUNDARY_RULES = {
     "boundary_request_en": r"(?i)the\s+user'?s\s+real\s+request\s+follows",
     "boundary_request_line_en": r"(?im)^[ \t#*>=\-]{0,8}(?P<cut>current request)[ \t#*:=\-]{0,8}$",
     "boundary_message": (
-        rf"(?i)\[\s*(?:[历歷]\s*史|history)\s*{_DOT}\s*(?:{_SPOKEN})[^\]\n]{{0,60}}\]?"
+        rf"(?i)\[\s*(?:[历歷]\s*史|history)\s*{_DOT}\s*[(<‹❮〈《«⟨]?\s*(?:{_SPOKEN})[^\]\n]{{0,60}}\]?"
         rf"|\[\s*(?:[历歷]\s*史|history)\s*[|/.\-]\s*(?:{_SPOKEN}){_DATE}\]"
         r"|\[\s*/\s*(?:[历歷]\s*史|history)\s*\]"
     ),

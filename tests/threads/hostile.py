@@ -49,16 +49,15 @@ SMALL: Final = {
     "forest_node_tokens": 2000,
 }
 METADATA_KEY: Final = "metadata-canary"
-_TURNS: Final = 8
+_TURNS: Final = 7
 _PLAIN: Final = {
-    "zh": ("老师要一份四十道题的试卷，六月十二日交。" * 6, "好的，四十道题，六月十二日。" * 6),
-    "en": ("The teacher wants forty questions by June 12. " * 9, "Yes, forty by June 12. " * 9),
+    "zh": ("老师要一份四十道题的试卷，六月十二日交。" * 14, "好的，四十道题，六月十二日。" * 14),
+    "en": ("The teacher wants forty questions by June 12. " * 20, "Yes, forty by June 12. " * 20),
 }
 _LATER: Final = {
     "zh": ("- 2026-06-12：老师要四十道题。", "讨论试卷并修改题目"),
     "en": ("- 2026-06-12: the teacher wants forty questions.", "Went over the paper"),
 }
-_TAG: Final = re.compile(r"#[0-9a-f]{20}")
 
 
 @dataclass(kw_only=True)
@@ -170,7 +169,7 @@ def _reply(body: Json, hostile: str, plain: Sequence[str]) -> Reply:
         if "open_items" not in body["messages"][0]["content"]:
             return text(f"{plain[0]}\n{hostile}")
         entries = [{"date": "2026-06-12", "text": said} for said in (plain[1], hostile)]
-        lists = {name: [hostile] for name in ("decisions", "pitfalls", "files", "open_items")}
+        lists = {"decisions": [hostile], "open_items": [hostile], "pitfalls": [], "files": []}
         return text(json.dumps({**lists, "timeline": entries}, ensure_ascii=False))
     rounds = sum(message["role"] == "tool" for message in body["messages"])
     if not rounds:
@@ -218,19 +217,31 @@ def _strings(arguments: str) -> Iterator[str]:
 
 def remembered(hostage: Hostage, body: Json) -> list[str]:
     """Every text of a request but the user's own words, without the lines that are Credence's own."""
-    ours = own_lines(hostage.wording, hostage.agent.role)
+    ours, tag = own_lines(hostage.wording, hostage.agent.role), tag_of(hostage, body)
     shown = []
     for one in texts_of(body):
-        kept = one.removesuffix(hostage.request)
-        lines = (line for line in kept.split("\n") if not (_TAG.search(line) or line in ours))
+        kept = one.removesuffix(f"[Current Request]\n{hostage.request}")
+        lines = (line for line in kept.split("\n") if tag not in line and line not in ours)
         shown.append("\n".join(lines))
     return shown
+
+
+def tag_of(hostage: Hostage, body: Json) -> str:
+    """The tag of a prompt's boundary, from the line that announces the request."""
+    users = [one["content"] for one in body["messages"] if one["role"] == "user"]
+    before = users[-1].removesuffix(f"\n[Current Request]\n{hostage.request}")
+    announced = f"[{hostage.wording.request_follows}] "
+    line = before.rsplit("\n", 1)[-1]
+    tag = str(line.removeprefix(announced))
+    assert line == f"{announced}{tag}"
+    assert re.fullmatch(r"#[0-9a-f]{20}", tag)
+    return tag
 
 
 def own_lines(wording: Wording, role: str) -> set[str]:
     """Lines of the frame that carry no tag."""
     told = guidelines(wording=wording, role=role, has_summary_tool=True)
-    return {*told.split("\n"), "[Current Request]", wording.recent_heading, wording.acknowledged}
+    return {*told.split("\n"), wording.recent_heading, wording.acknowledged}
 
 
 def faults(hostage: Hostage) -> list[str]:
@@ -246,6 +257,10 @@ def faults(hostage: Hostage) -> list[str]:
         if METADATA_KEY in json.dumps(body):
             found.append(f"{number}: metadata")
         found += [f"{number}: {what}" for what in _frame_faults(hostage, body)]
+        whole = "\n".join(texts_of(body)).replace(hostage.request, "")
+        for line in (hostage.wording.recent_heading, hostage.wording.acknowledged):
+            if whole.count(line) > 1:
+                found.append(f"{number}: {line} stands {whole.count(line)} times")
         for one in remembered(hostage, body):
             found += [f"{number}: {what}: {one[:200]!r}" for what in live(one)]
     return found
@@ -257,23 +272,19 @@ def live(one: str) -> list[str]:
     return [
         *(name for name, pattern in LIVE.items() if pattern.search(shown)),
         *(["hidden character"] if HIDDEN.search(one) else []),
+        *(["request heading"] if "[current request]" in shown.lower() else []),
     ]
 
 
 def _frame_faults(hostage: Hostage, body: Json) -> Iterator[str]:
     """Check that each tag stands in a line of the frame and each section closes once."""
-    wording = hostage.wording
+    wording, tag = hostage.wording, tag_of(hostage, body)
     lines = [
         line
         for one in texts_of(body)
         for line in one.removesuffix(hostage.request).split("\n")
-        if _TAG.search(line)
+        if tag in line
     ]
-    tags = {tag for line in lines for tag in _TAG.findall(line)}
-    if len(tags) != 1:
-        yield f"{len(tags)} tags"
-        return
-    (tag,) = tags
     opening = re.compile(rf"\[(.+?){re.escape(wording.opening)}\] {tag}")
     sections = [match[1] for line in lines if (match := opening.fullmatch(line))]
     closing = [wording.close_line(section=section, tag=tag) for section in sections]
