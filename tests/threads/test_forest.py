@@ -42,7 +42,7 @@ from tests.talking import (
 from threads.forest_passes import drop_nodes
 from threads.forest_reading import read_forest
 from threads.models import Thread
-from threads.runs import Answered, succeed
+from threads.runs import Answered, succeed, written
 
 SYSTEM = "You are the agent AGENT-OWN-PROMPT."
 SMALL = {"forest_base_tokens": 200}
@@ -260,7 +260,10 @@ def test_forest_stops_before_an_unfinished_run_and_leaves_cancelled_ones_out_148
         is_cost_known=True,
     )
     with scoped_transaction(scope):
-        assert succeed(scope=scope, run_id=late.pk, answered=answered, now=timezone.now())
+        stored = written(answered)
+        assert succeed(
+            scope=scope, run_id=late.pk, answered=answered, stored=stored, now=timezone.now()
+        )
     grow(thread)
     assert roots_of(thread)[:2] == [(0, 2, 5), (0, 6, 10)]
     assert sent(server).count("CNRY-late") == 1

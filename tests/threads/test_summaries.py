@@ -35,7 +35,7 @@ from tests.talking import (
     tell,
 )
 from threads.models import Message, Run, Thread
-from threads.runs import Answered, succeed
+from threads.runs import Answered, succeed, written
 
 GOOD = "2026-06-12 决定把第三题换成红黑树。待办：补答案。"
 SYSTEM = "You are the agent AGENT-OWN-PROMPT."
@@ -154,7 +154,10 @@ def test_cursor_stops_before_an_unfinished_run_148(thread: Thread, server: FakeO
         is_cost_known=True,
     )
     with scoped_transaction(scope):
-        assert succeed(scope=scope, run_id=late.pk, answered=answered, now=timezone.now())
+        stored = written(answered)
+        assert succeed(
+            scope=scope, run_id=late.pk, answered=answered, stored=stored, now=timezone.now()
+        )
     roll(thread)
     assert summary_of(thread).summary_upto_seq == 13
     assert sent(server).count("CNRY-late") == 1
