@@ -19,7 +19,7 @@ from typing import Any
 import pytest
 
 from memory.providers import registry
-from tests.factories import make_agent, make_end_user, make_key, make_provider, make_tenant
+from tests.factories import NOW, make_agent, make_end_user, make_key, make_provider, make_tenant
 from tests.foresting import grow, nodes_of, wrong_with
 from tests.talking import new_thread, ops_of, prepare, roll, stored_run, summary_of, tell
 from tests.threads.api.client import Api
@@ -27,12 +27,19 @@ from tests.token_texts import english, mixed
 from threads.driver import RunDriver
 from threads.events import Completed, Delta
 from threads.pipeline import PreparedRun
+from threads.prompt_parts import HandedFact, HandedMaterial
 
 pytestmark = [pytest.mark.bench, pytest.mark.filterwarnings("ignore")]
 PYTHON = os.environ.get("CREDENCE_LLM_PYTHON", "")
 SERVER = Path(__file__).with_name("local_model_server.py")
 RUNS = int(os.environ.get("CREDENCE_LLM_RUNS", "30"))
 WINDOW = 4_096
+HANDED: dict[str, Any] = {
+    "facts": (HandedFact(label="stock of item 7", value="12 pieces", as_of=NOW, source="erp"),),
+    "materials": (
+        HandedMaterial(title="Returns", content="Goods may be sent back within 14 days."),
+    ),
+}
 PATIENT = {"connect": 10, "first_token": 300, "between": 120, "total": 600}
 
 
@@ -106,7 +113,8 @@ def test_local_model_answers_streams_and_is_counted(committed_db, capsys, strate
                 work(thread)
                 print(f"  the worker's work: {time.perf_counter() - began:.1f} s", flush=True)
             made = english if number % 2 else mixed
-            prepared = prepare(key, agent, made(random)[:160], thread.pk, person.user_id)
+            extra = HANDED if number == RUNS else {}
+            prepared = prepare(key, agent, made(random)[:160], thread.pk, person.user_id, **extra)
             deltas, first, whole = _driven(prepared)
             run = stored_run(prepared)
             told, said = prepared.context["prompt_tokens"], run.input_tokens
@@ -116,8 +124,9 @@ def test_local_model_answers_streams_and_is_counted(committed_db, capsys, strate
                 f" {first:.1f}, {whole:.1f}",
                 flush=True,
             )
-        trace = Api(key).get(f"/v1/runs/{run.pk}/trace").json()
-        print(json.dumps(trace, ensure_ascii=False, indent=1))
+        for name in ("trace", "context"):
+            shown = Api(key).get(f"/v1/runs/{run.pk}/{name}").json()
+            print(name, json.dumps(shown, ensure_ascii=False, indent=1))
         ops = [(op.kind, op.outcome, op.input_tokens, op.output_tokens) for op in ops_of(thread)]
         print("memory work:", ops)
         if strategy == "lossless":
