@@ -94,7 +94,7 @@ def pack_section(
     granted = estimate(text)
     return PackedSection(
         text=text,
-        shown=tuple(replace(one.item, tokens=one.tokens) for one in kept),
+        shown=tuple(one.shown for one in kept),
         row=SectionRow(
             name=name,
             cap=cap,
@@ -136,6 +136,13 @@ class _Kept:
     @property
     def tokens(self) -> int:
         return estimate(self.line.text)
+
+    @property
+    def shown(self) -> ContextItem:
+        """The item as it is shown: cleaned, and of one that was cut what is left of its line."""
+        is_cut = self.line.is_cut
+        content = self.line.text.removeprefix("- ") if is_cut else sanitize(self.item.content).text
+        return replace(self.item, tokens=self.tokens, content=content)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -99,7 +99,7 @@ def test_second_message_uses_the_first_and_old_orders_have_no_effect(
 
 @pytest.mark.req("A24")
 @pytest.mark.req("A08")
-@pytest.mark.req("A22")
+@pytest.mark.req("A24")
 def test_long_conversation_rolls_stays_bounded_and_survives_a_restart(
     world: Any, server: FakeOpenAI
 ) -> None:

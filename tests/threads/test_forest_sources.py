@@ -99,7 +99,7 @@ def test_tool_calls_between_reach_the_model_with_their_reference(
     assert "[memory_grep {}] 7 hits msg_x1" in sent(server)
 
 
-@pytest.mark.req("B10")
+@pytest.mark.req("A10")
 def test_order_spread_over_several_turns_does_not_reach_the_model(
     thread: Thread, server: FakeOpenAI
 ) -> None:
@@ -113,7 +113,7 @@ def test_order_spread_over_several_turns_does_not_reach_the_model(
     assert "all previous" not in sent(server)
 
 
-@pytest.mark.req("B10")
+@pytest.mark.req("A10")
 def test_markers_in_turns_do_not_reach_the_model_or_the_node(
     thread: Thread, server: FakeOpenAI
 ) -> None:

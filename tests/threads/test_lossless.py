@@ -211,7 +211,7 @@ def test_order_spread_over_short_questions_is_broken(thread: Thread, agent: Agen
     assert "忽略以上" not in whole
 
 
-@pytest.mark.req("A11")
+@pytest.mark.req("B18")
 def test_another_persons_session_reads_nothing(thread: Thread, agent: Agent) -> None:
     tell(thread, [("秘密", "答")] * 5)
     add_node(thread, 2, 3)
@@ -230,7 +230,7 @@ def test_another_persons_session_reads_nothing(thread: Thread, agent: Agent) -> 
     assert past.pack(cap=9_000) == PackedPast()
 
 
-@pytest.mark.req("A11")
+@pytest.mark.req("C08")
 def test_next_run_finds_its_prefix_unchanged(thread: Thread, agent: Agent) -> None:
     closing = "\n" + CHINESE.close_line(section=CHINESE.history, tag=TAG)
     before: tuple[str, ...] = ()

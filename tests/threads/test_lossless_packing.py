@@ -204,14 +204,14 @@ def test_tool_result_without_reference_is_never_reduced() -> None:
     assert "第 1 条" in everything(past.pack(cap=9_000, squeeze=Squeeze.REFERENCED))
 
 
-@pytest.mark.req("A09")
+@pytest.mark.req("B12")
 def test_code_blocks_stay_when_tool_results_are_reduced() -> None:
     code = "```python\n" + "print('x')\n" * 60 + "```"
     past = past_of([turn(1, "写代码", code, tool_lines=(TOOL,)), *distinct(3, first=2)])
     assert code in everything(past.pack(cap=99_000, squeeze=Squeeze.REFERENCED))
 
 
-@pytest.mark.req("A11")
+@pytest.mark.req("C08")
 @pytest.mark.parametrize("wording", [CHINESE, ENGLISH])
 def test_one_turn_more_leaves_everything_before_it_byte_equal(wording: Wording) -> None:
     turns = [turn(1), *distinct(20, first=6)]

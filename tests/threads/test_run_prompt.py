@@ -128,7 +128,7 @@ def test_limit_of_characters_holds_beside_that_of_tokens() -> None:
     assert ("tool_results", "kept") in levels_of(window)
 
 
-@pytest.mark.req("B10")
+@pytest.mark.req("B08")
 def test_equal_results_become_references_first() -> None:
     text = SENTENCES[:6000]
     done, again = round_of(text), round_of(text, number=2)
@@ -164,7 +164,7 @@ def test_long_results_become_summaries_with_their_reference_oldest_first() -> No
     ]
 
 
-@pytest.mark.req("B10")
+@pytest.mark.req("B08")
 def test_past_makes_room_when_the_results_can_not() -> None:
     rounds = [round_of(f"结果 {number}", number=number) for number in range(8)]
     base = ShrinkingPrompt(target=1000, past_tokens=960)
@@ -175,7 +175,7 @@ def test_past_makes_room_when_the_results_can_not() -> None:
     assert is_paired(window.messages)
 
 
-@pytest.mark.req("B10")
+@pytest.mark.req("B09")
 def test_level_that_loses_a_recent_turn_is_undone_and_the_run_refused() -> None:
     turn = RecentTurn(id="run_1", needles=("past " * 960,))
     base = ShrinkingPrompt(

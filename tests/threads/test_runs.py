@@ -275,7 +275,7 @@ def test_trace_numbers_its_steps_on(world: Any) -> None:
     assert stored[3]["data"] == {"a": "二"}
 
 
-@pytest.mark.req("A12")
+@pytest.mark.req("C05")
 def test_first_turn_and_turn_after_a_long_pause_are_bootstrap(world: Any) -> None:
     _, key, agent = world
     first = prepare(key, agent, "一")

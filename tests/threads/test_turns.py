@@ -262,7 +262,6 @@ def steps_of(thread: Thread, *said: tuple[str, str, str | None]) -> list[dict[st
     return steps
 
 
-@pytest.mark.req("B10")
 def test_results_of_a_recorded_turn_are_shown_each_once_b10(thread: Thread) -> None:
     """B10: user, assistant (two calls), tool, tool; then the answer."""
     said = (("user", "问", None), ("assistant", "", None), ("tool", f"甲 {SECRET}", "c1"))
@@ -275,7 +274,6 @@ def test_results_of_a_recorded_turn_are_shown_each_once_b10(thread: Thread) -> N
     assert rows(Run, thread)[0].turn_tokens > plain.turn_tokens + 40
 
 
-@pytest.mark.req("B10")
 @pytest.mark.parametrize(
     ("said", "shown"),
     [

@@ -59,7 +59,7 @@ def test_suspend_and_activate_change_whether_keys_are_served(
     ]
 
 
-@pytest.mark.req("A03")
+@pytest.mark.req("B18")
 def test_action_with_a_foreign_id_does_nothing_to_it(
     alpha: World, beta: World, client_of_beta: Client
 ) -> None:
@@ -68,7 +68,7 @@ def test_action_with_a_foreign_id_does_nothing_to_it(
     assert row_of(beta, Tenant, beta.tenant.pk).status == TenantStatus.SUSPENDED
 
 
-@pytest.mark.req("A03")
+@pytest.mark.req("B18")
 def test_action_over_a_tenant_one_may_only_read_is_refused_whole(alpha: World, beta: World) -> None:
     """Permission is asked of each row's tenant: admin of beta, reader of alpha."""
     beta.staff.groups.add(make_staff(alpha.tenant, role=Role.READER).groups.get())
@@ -128,7 +128,7 @@ def test_key_secret_is_shown_once_and_kept_nowhere(beta: World, client_of_beta: 
     assert ("key_created", key.pk, f"staff:{beta.staff.pk}") in actions_logged(beta)
 
 
-@pytest.mark.req("A03")
+@pytest.mark.req("B18")
 def test_key_form_refuses_what_belongs_to_another_tenant(
     alpha: World, beta: World, client_of_beta: Client
 ) -> None:
@@ -146,7 +146,7 @@ def test_key_form_refuses_what_belongs_to_another_tenant(
     assert (len(in_scope_of(alpha, ApiKey)), len(in_scope_of(beta, ApiKey))) == before
 
 
-@pytest.mark.req("A03")
+@pytest.mark.req("B18")
 def test_key_form_of_two_tenants_staff_keeps_agent_and_tenant_together(
     alpha: World, beta: World
 ) -> None:

@@ -21,7 +21,7 @@ def make_account(name: str, **flags: Any) -> User:
     return User.objects.create_user(name, password="right horse", **flags)
 
 
-@pytest.mark.req("A03")
+@pytest.mark.req("B18")
 def test_superuser_without_grants_sees_nothing(alpha: World) -> None:
     client = signed_in(make_account("root", is_staff=True, is_superuser=True))
     index = client.get("/admin/")
@@ -34,7 +34,7 @@ def test_superuser_without_grants_sees_nothing(alpha: World) -> None:
         assert alpha.word not in answer.content.decode(), model
 
 
-@pytest.mark.req("A03")
+@pytest.mark.req("B18")
 def test_global_django_permissions_add_nothing(alpha: World, beta: World) -> None:
     """Attack 28: staff with every global permission and a grant on beta sees beta only."""
     account = make_staff(beta.tenant, role=Role.READER)
@@ -49,7 +49,7 @@ def test_global_django_permissions_add_nothing(alpha: World, beta: World) -> Non
     assert signed_in(nobody).get(url_of(EndUser)).status_code == 403
 
 
-@pytest.mark.req("A03")
+@pytest.mark.req("B18")
 def test_deactivated_staff_loses_an_open_session_at_once(beta: World) -> None:
     """Attack 29, first half; also no longer staff."""
     client = signed_in(beta.staff)
@@ -66,7 +66,7 @@ def test_service_accounts_of_keys_are_no_staff(beta: World) -> None:
     assert signed_in(account).get("/admin/").status_code == 302
 
 
-@pytest.mark.req("A03")
+@pytest.mark.req("B18")
 def test_staff_of_two_tenants_sees_both_and_may_narrow(alpha: World, beta: World) -> None:
     beta.staff.groups.add(alpha.staff.groups.get())
     client = signed_in(beta.staff)

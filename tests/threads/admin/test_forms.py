@@ -95,7 +95,7 @@ def test_agent_is_added_and_changed_with_audit(beta: World, client_of_beta: Clie
     assert "你" not in str(logged)
 
 
-@pytest.mark.req("A03")
+@pytest.mark.req("B18")
 @pytest.mark.parametrize("name", ["tenant", "tenant_id"])
 def test_moving_a_row_by_a_forged_tenant_is_an_error_and_moves_nothing(
     name: str, alpha: World, beta: World, client_of_beta: Client
@@ -108,7 +108,7 @@ def test_moving_a_row_by_a_forged_tenant_is_an_error_and_moves_nothing(
     assert count_of(alpha, Agent) == 1
 
 
-@pytest.mark.req("A03")
+@pytest.mark.req("B18")
 def test_moving_a_row_between_two_own_tenants_is_refused_too(alpha: World, beta: World) -> None:
     beta.staff.groups.add(alpha.staff.groups.get())
     client = signed_in(beta.staff)
@@ -121,7 +121,7 @@ def test_moving_a_row_between_two_own_tenants_is_refused_too(alpha: World, beta:
     assert row_of(beta, Agent, beta.agent.pk).provider_id == beta.provider.pk
 
 
-@pytest.mark.req("A03")
+@pytest.mark.req("B18")
 def test_foreign_and_unknown_references_get_the_same_answer(
     alpha: World, beta: World, client_of_beta: Client
 ) -> None:

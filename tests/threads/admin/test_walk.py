@@ -67,7 +67,7 @@ def test_accounts_schedules_and_grants_are_not_registered() -> None:
     assert site is not admin.site
 
 
-@pytest.mark.req("A03")
+@pytest.mark.req("B18")
 def test_own_staff_sees_own_rows(beta: World, client_of_beta: Client) -> None:
     """The control of the walk: what is hidden from others is there to be seen."""
     for model in ROOMS:
@@ -79,7 +79,7 @@ def test_own_staff_sees_own_rows(beta: World, client_of_beta: Client) -> None:
         assert client_of_beta.get(url_of(model, f"{row}/history/")).status_code == 200, model
 
 
-@pytest.mark.req("A03")
+@pytest.mark.req("B18")
 def test_lists_filters_and_search_show_nothing_of_another_tenant(
     alpha: World, client_of_beta: Client
 ) -> None:
@@ -94,7 +94,7 @@ def test_lists_filters_and_search_show_nothing_of_another_tenant(
             assert response.context["cl"].result_count == 0, (model, sought)
 
 
-@pytest.mark.req("A03")
+@pytest.mark.req("B18")
 def test_filtering_by_a_foreign_id_is_answered_like_an_unknown_one(
     alpha: World, client_of_beta: Client
 ) -> None:
@@ -113,7 +113,7 @@ def test_filtering_by_a_foreign_id_is_answered_like_an_unknown_one(
             assert len(bodies) == 1, (model, name)
 
 
-@pytest.mark.req("A03")
+@pytest.mark.req("B18")
 @pytest.mark.parametrize("page", ["change", "history", "delete"])
 @pytest.mark.parametrize("method", ["get", "post"])
 def test_a_foreign_id_is_answered_like_an_unknown_one(
@@ -140,7 +140,7 @@ def test_nobody_deletes(beta: World, client_of_beta: Client) -> None:
         assert beta.rows[model] in client_of_beta.get(url_of(model)).content.decode(), model
 
 
-@pytest.mark.req("A03")
+@pytest.mark.req("B18")
 def test_add_forms_offer_nothing_of_another_tenant(alpha: World, client_of_beta: Client) -> None:
     """Attack 25: foreign-key drop-downs of the add form."""
     for model in ROOMS:
@@ -150,7 +150,7 @@ def test_add_forms_offer_nothing_of_another_tenant(alpha: World, client_of_beta:
         assert shown_strings(response, alpha) == set(), model
 
 
-@pytest.mark.req("A03")
+@pytest.mark.req("B18")
 def test_autocomplete_finds_nothing_of_another_tenant(
     alpha: World, beta: World, client_of_beta: Client
 ) -> None:
@@ -173,7 +173,7 @@ def test_autocomplete_finds_nothing_of_another_tenant(
             assert beta.rows[target] in found, (model, name)
 
 
-@pytest.mark.req("A04")
+@pytest.mark.req("B18")
 def test_second_wall_down_row_level_security_still_hides_other_tenants(
     alpha: World, beta: World, client_of_beta: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -192,7 +192,7 @@ def test_second_wall_down_row_level_security_still_hides_other_tenants(
         assert row.status_code == 302, model
 
 
-@pytest.mark.req("A03")
+@pytest.mark.req("B18")
 def test_taken_off_a_role_an_open_session_loses_the_tenant_at_once(
     alpha: World, beta: World
 ) -> None:
@@ -224,7 +224,7 @@ def test_lists_cost_the_same_for_any_number_of_rows(beta: World, client_of_beta:
     assert max(after.values()) <= 18
 
 
-@pytest.mark.req("A03")
+@pytest.mark.req("B18")
 def test_readers_write_nowhere(beta: World) -> None:
     """A reader's add, change and actions are refused, whatever a page offered."""
     reader = signed_in(make_staff(beta.tenant, role=Role.READER))

@@ -16,7 +16,6 @@ AGENT_FIELDS = (
 ).split()
 
 
-@pytest.mark.req("A03")
 def test_create_agent_fills_the_defaults(a: Place) -> None:
     agent = a.api.post("/v1/agents", agent_body(a)).json()
     assert list(agent) == AGENT_FIELDS
@@ -118,7 +117,6 @@ def test_patch_agent_changes_what_is_named(a: Place) -> None:
     assert a.api.get(path).json() == changed
 
 
-@pytest.mark.req("A03")
 def test_agent_with_runs_is_deactivated_and_one_without_is_deleted(a: Place) -> None:
     fresh = a.api.post("/v1/agents", agent_body(a)).json()["id"]
     assert a.api.delete(f"/v1/agents/{fresh}").status_code == 204

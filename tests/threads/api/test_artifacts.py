@@ -35,7 +35,7 @@ def test_artifact_under_another_run_of_the_same_thread_is_not_found(a: Place) ->
     assert code_of(a.api.get(f"/v1/runs/{a.run.pk}/artifacts/{made.pk}")) == (404, "not_found")
 
 
-@pytest.mark.req("A22")
+@pytest.mark.req("B18")
 def test_artifact_of_another_tenant_person_or_agent_is_not_found(a: Place, b: Place) -> None:
     path = f"/v1/runs/{a.run.pk}/artifacts/{make_artifact(a.run).pk}"
     stranger = make_key(a.tenant, end_user_id=make_end_user(a.tenant).pk)

@@ -29,7 +29,6 @@ def records(place: Place) -> list[IdempotencyRecord]:
         return list(IdempotencyRecord.objects.in_scope(scope))
 
 
-@pytest.mark.req("A11")
 def test_same_post_again_is_answered_alike_and_done_once(a: Place) -> None:
     path = f"/v1/agents/{a.agent.pk}/threads"
     body = {"user_id": a.person.user_id, "title": "once"}
@@ -43,7 +42,6 @@ def test_same_post_again_is_answered_alike_and_done_once(a: Place) -> None:
     assert [record.end_user_id for record in records(a)] == [a.person.pk]
 
 
-@pytest.mark.req("A11")
 def test_another_body_or_path_under_the_key_answers_409(a: Place) -> None:
     path = f"/v1/agents/{a.agent.pk}/threads"
     a.api.post(path, {"user_id": "u"}, headers=KEY)
@@ -87,7 +85,6 @@ def test_case_17_principals_and_tenants_have_keys_of_their_own(a: Place, b: Plac
     assert len({*made, other.json()["id"]}) == 3
 
 
-@pytest.mark.req("A11")
 def test_claim_knows_in_flight_crashed_kept_and_forgotten(a: Place) -> None:
     scope = scope_of(a.tenant)
     now = timezone.now()
@@ -126,7 +123,6 @@ def test_request_hash_tells_method_path_query_and_body_apart(rf: Any) -> None:
     assert len({request_hash(request) for request in requests}) == len(requests)
 
 
-@pytest.mark.req("A11")
 def test_case_130_parallel_posts_with_one_key_make_one_thread(committed_db: None) -> None:
     tenant = make_tenant()
     agent, key = make_agent(tenant), make_key(tenant)

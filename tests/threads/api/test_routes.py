@@ -118,7 +118,7 @@ def normal(response: HttpResponse) -> tuple[int, bytes, list[tuple[str, str]]]:
     return response.status_code, response.content.replace(request_id.encode(), b"ID"), headers
 
 
-@pytest.mark.req("A22")
+@pytest.mark.req("B17")
 def test_routes_of_the_urlconf_equal_the_list() -> None:
     served = set()
     for path, callback in patterns():
@@ -133,7 +133,7 @@ def test_routes_of_the_urlconf_equal_the_list() -> None:
     assert served == set(ROUTES)
 
 
-@pytest.mark.req("A22")
+@pytest.mark.req("B17")
 def test_every_post_takes_an_idempotency_key() -> None:
     for path, callback in patterns():
         post = getattr(callback.view_class, "post", None)
@@ -145,7 +145,7 @@ def body_of(method: str, path: str) -> Any:
     return BODIES.get((method, path), {}) if method != "GET" else None
 
 
-@pytest.mark.req("A22")
+@pytest.mark.req("B17")
 def test_every_route_without_a_good_key_answers_401_alike(a: Place) -> None:
     """Case 41's shape: nothing can be learned from why a key is refused."""
     ids = ids_of(a)
@@ -160,7 +160,7 @@ def test_every_route_without_a_good_key_answers_401_alike(a: Place) -> None:
     assert b'"code":"unauthenticated"' in seen.pop()
 
 
-@pytest.mark.req("A22")
+@pytest.mark.req("B17")
 def test_every_route_with_another_tenants_id_answers_as_for_an_unknown_one(
     a: Place, b: Place
 ) -> None:
@@ -178,7 +178,7 @@ def test_every_route_with_another_tenants_id_answers_as_for_an_unknown_one(
             assert found == unknown, (method, path, word)
 
 
-@pytest.mark.req("A22")
+@pytest.mark.req("B17")
 def test_every_route_with_a_key_of_all_other_scopes_answers_403(a: Place) -> None:
     """Cases 43 and 44: a key that lacks just this scope is refused before anything is read."""
     ids = ids_of(a)
@@ -189,7 +189,7 @@ def test_every_route_with_a_key_of_all_other_scopes_answers_403(a: Place) -> Non
         assert (response.status_code, response.json()["code"]) == (403, "forbidden"), (method, path)
 
 
-@pytest.mark.req("A22")
+@pytest.mark.req("B17")
 def test_a_key_limited_to_an_agent_or_person_administers_nothing(a: Place) -> None:
     ids = ids_of(a)
     limited = (

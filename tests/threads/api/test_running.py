@@ -204,7 +204,7 @@ def test_run_is_audited_in_usage_and_its_trace_is_readable(stage: Stage) -> None
     assert usage["results"][0]["runs"]["count"] == 1
 
 
-@pytest.mark.req("A22")
+@pytest.mark.req("B18")
 def test_case_20_alternating_tenants_and_leaving_clients_cross_nothing(stage: Stage) -> None:
     """Streams of two tenants over few database threads; every third client leaves half-way."""
     other = make_tenant()

@@ -7,7 +7,6 @@ import threading
 from datetime import timedelta
 from typing import Any
 
-import pytest
 from django.test import RequestFactory
 from django.utils import timezone
 
@@ -24,7 +23,6 @@ from threads.pipeline import PreparedRun
 from threads.prompt_input import RunRequest
 
 
-@pytest.mark.req("A11")
 def test_case_130_same_key_in_parallel_makes_one_run(stage: Stage) -> None:
     gate = threading.Event()
     stage.server.script(text("once", gate=gate))
@@ -48,7 +46,6 @@ def test_case_130_same_key_in_parallel_makes_one_run(stage: Stage) -> None:
     assert len(stage.runs()) == len(stage.server.requests) == 1
 
 
-@pytest.mark.req("A11")
 def test_case_130_replay_conflict_expiry_and_failure(stage: Stage) -> None:
     headers = {"Idempotency-Key": "k1"}
 
@@ -83,7 +80,6 @@ def test_case_130_replay_conflict_expiry_and_failure(stage: Stage) -> None:
     stage.play(scene)
 
 
-@pytest.mark.req("A11")
 def test_stream_replays_started_and_completed(stage: Stage) -> None:
     headers = {"Idempotency-Key": "s1"}
 
@@ -97,7 +93,6 @@ def test_stream_replays_started_and_completed(stage: Stage) -> None:
     assert len(stage.runs()) == 1
 
 
-@pytest.mark.req("A11")
 def test_stream_that_was_left_frees_its_key(stage: Stage) -> None:
     stage.server.script(text("never", gate=threading.Event()))
     headers = {"Idempotency-Key": "s2"}

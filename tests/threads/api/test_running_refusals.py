@@ -34,6 +34,8 @@ from tests.threads.api.stage import ASK, Stage, code_of
 def test_refusals_are_problems_on_both_paths(
     stage: Stage, change: dict[str, Any], expected: tuple[int, str]
 ) -> None:
+    """Case 187, the last one: a request over the window is refused before any call."""
+
     async def scene(client: AsgiClient) -> list[Answer]:
         return [
             await client.post(path, ASK | change) for path in (stage.run_path, stage.stream_path)
@@ -135,7 +137,7 @@ def test_case_109_body_over_the_limit_answers_413(stage: Stage) -> None:
         assert (answer.status, answer.json()["code"]) == (413, "body_too_large")
 
 
-@pytest.mark.req("A04")
+@pytest.mark.req("A13")
 def test_archived_thread_takes_no_runs(stage: Stage) -> None:
     async def scene(client: AsgiClient) -> Answer:
         thread_id = (await client.post(stage.run_path, ASK)).json()["thread_id"]

@@ -44,7 +44,7 @@ def test_create_thread_makes_its_person_and_shows_the_contract(a: Place) -> None
     assert "新同学" in [row["user_id"] for row in a.api.get("/v1/users").json()["results"]]
 
 
-@pytest.mark.req("A04")
+@pytest.mark.req("A13")
 def test_archive_hides_from_the_default_list_and_unarchive_brings_back(a: Place) -> None:
     listed = f"/v1/agents/{a.agent.pk}/threads"
     assert a.api.post(f"/v1/threads/{a.thread.pk}/archive").json()["status"] == "archived"
@@ -215,7 +215,7 @@ def test_cancel_of_a_finished_run_answers_409(a: Place) -> None:
     assert (answer.status_code, answer.json()["code"]) == (409, "run_finished")
 
 
-@pytest.mark.req("A22")
+@pytest.mark.req("B17")
 def test_case_4_key_of_another_agent_sees_threads_of_its_own_only(a: Place) -> None:
     other = make_agent(a.tenant, a.provider)
     key = Api(make_key(a.tenant, agent_id=other.pk))
@@ -236,7 +236,7 @@ def test_case_4_key_of_another_agent_sees_threads_of_its_own_only(a: Place) -> N
     assert key.post(f"/v1/threads/{a.thread.pk}/turns", turn).status_code == 404
 
 
-@pytest.mark.req("A22")
+@pytest.mark.req("B17")
 def test_case_7_key_bound_to_a_person_reaches_nobody_else(a: Place) -> None:
     other = make_end_user(a.tenant, "other")
     theirs = make_thread(a.agent, other, title="private")

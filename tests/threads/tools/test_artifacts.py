@@ -73,7 +73,7 @@ def test_name_is_composed_so_that_one_name_is_one_file(room: Room) -> None:
     assert [file.content for file in box.written] == ["2"]
 
 
-@pytest.mark.req("A25")
+@pytest.mark.req("B20")
 def test_case_91_secrets_are_stripped_before_anything_is_kept(room: Room) -> None:
     box = room.box()
     found = use(box, "write_artifact", name=f"{KEY}.md", content=f"key {KEY} 密码是 hunter2A9!")
@@ -145,7 +145,7 @@ def test_workspace_survives_runs_that_continue_each_other(room: Room) -> None:
     assert [file.name for file in workspace_of(room, second)] == ["a.md"]
 
 
-@pytest.mark.req("A22")
+@pytest.mark.req("B18")
 def test_workspace_of_another_person_or_tenant_is_empty(room: Room, strangers: list[Room]) -> None:
     for stranger in strangers[:2]:
         run = make_run(stranger.thread)

@@ -80,7 +80,7 @@ def test_outcome_is_ready_to_be_stored_and_traced(room: Room) -> None:
     assert found.ms == pytest.approx(sum(data["stages"].values()))
 
 
-@pytest.mark.req("A25")
+@pytest.mark.req("B20")
 def test_case_91_secrets_in_arguments_and_errors_are_stripped(room: Room) -> None:
     for found in (
         use(room.box(), "memory_grep", **{"query": "x", KEY: "y"}),

@@ -35,7 +35,7 @@ def test_grep_finds_messages_of_all_threads_of_the_role_newest_first(room: Room)
     assert found.summary == "memory_grep: 3 of 3 messages"
 
 
-@pytest.mark.req("A22")
+@pytest.mark.req("B18")
 def test_case_23_grep_shows_nothing_of_another_tenant_person_or_role(
     room: Room, strangers: list[Room]
 ) -> None:

@@ -50,7 +50,7 @@ def test_best_match_comes_first_then_the_newest(room: Room) -> None:
     assert "of the query: 期末" in found.shown
 
 
-@pytest.mark.req("A22")
+@pytest.mark.req("B18")
 def test_case_23_search_shows_nothing_of_another_tenant_person_or_role(
     room: Room, strangers: list[Room]
 ) -> None:

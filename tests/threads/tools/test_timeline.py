@@ -53,7 +53,7 @@ def test_timeline_shows_the_threads_of_the_role_with_their_last_turns(room: Room
     assert found.shown == found.content
 
 
-@pytest.mark.req("A22")
+@pytest.mark.req("B18")
 def test_case_23_timeline_shows_nothing_of_another_tenant_person_or_role(
     room: Room, strangers: list[Room]
 ) -> None:
@@ -67,7 +67,7 @@ def test_case_23_timeline_shows_nothing_of_another_tenant_person_or_role(
     assert "canary" in strangers[0].use("view_chat_history_summary").content
 
 
-@pytest.mark.req("A22")
+@pytest.mark.req("B18")
 def test_summaries_and_nodes_of_other_threads_stay_private(room: Room) -> None:
     other = beside(room)
     summarise(other, "canary summary")

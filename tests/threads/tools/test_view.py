@@ -42,7 +42,7 @@ def test_message_is_read_byte_for_byte(room: Room, text: str) -> None:
     assert stored.pk in room.use("memory_grep", query=needle).content
 
 
-@pytest.mark.req("A22")
+@pytest.mark.req("B18")
 def test_case_23_whatever_is_not_the_persons_answers_like_nothing(
     room: Room, strangers: list[Room]
 ) -> None:
