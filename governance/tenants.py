@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import unicodedata
 from datetime import datetime
 
 import re2
@@ -98,8 +99,14 @@ def check_user_id(user_id: str) -> None:
         raise ReservedUserIdError(field="user_id")
 
 
+def same_in_any_form(name: str) -> str:
+    """Return a name in the form that it is stored and looked for in: é is one letter or two (NFC)."""
+    return unicodedata.normalize("NFC", name)
+
+
 def find_end_user(*, scope: Scope, user_id: str) -> EndUser | None:
     """Return the person with this tenant-given or `usr_` id, never creating one. Cost: one query."""
+    user_id = same_in_any_form(user_id)
     rows = EndUser.objects.in_scope(scope)
     if is_id(user_id, prefix="usr"):
         return rows.filter(pk=user_id).first()
@@ -116,6 +123,7 @@ def ensure_end_user(*, scope: Scope, user_id: str, now: datetime) -> EndUser:
         ReservedUserIdError: The id can not be a tenant's own.
         ForbiddenError: The scope names another person already.
     """
+    user_id = same_in_any_form(user_id)
     if not is_id(user_id, prefix="usr"):
         check_user_id(user_id)
     found = find_end_user(scope=scope, user_id=user_id)

@@ -9,6 +9,7 @@ from typing import Any, Final, TypedDict
 from governance import audit
 from governance.policy import tenant_overrides
 from governance.policy_rules import PolicyValue, validate
+from governance.tenants import same_in_any_form
 from memory.errors import ConflictError, InvalidInputError, NotFoundError
 from memory.rls import scoped_transaction
 from memory.scope import Scope
@@ -169,6 +170,7 @@ def _apply(scope: Scope, agent: Agent, values: AgentValues, now: datetime) -> No
     _check_parts(values)
     for name, value in values.items():
         setattr(agent, name, value)
+    agent.name = same_in_any_form(agent.name)
     agent.updated_at = now
     _check_name(scope, agent)
     _check_providers(scope, agent)

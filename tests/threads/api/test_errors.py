@@ -55,6 +55,7 @@ class _RefusedRowError(ProgrammingError):
 def test_case_34_answers_say_nothing_of_the_inside(
     error: Exception, status: int, code: str, rf: Any
 ) -> None:
+    """Case 34 and bug report M8: no error text of the inside."""
     answer = answer_to(error, request=rf.get("/v1/users"))
     assert (answer.status_code, answer["Content-Type"]) == (status, "application/problem+json")
     assert f'"code":"{code}"' in answer.content.decode()

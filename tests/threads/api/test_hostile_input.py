@@ -49,7 +49,7 @@ def told(response: Any) -> tuple[int, str]:
     ],
 )
 def test_body_that_does_not_fit_answers_400_with_its_code(a: Place, raw: bytes, code: str) -> None:
-    """Cases 112, 113, 115 and 116 over HTTP."""
+    """Cases 112, 113, 115 and 116 over HTTP; bug report M3: deep JSON."""
     assert told(a.api.post(THREADS.format(a.agent.pk), raw)) == (400, code)
 
 
@@ -114,9 +114,14 @@ def test_empty_body_is_an_empty_object_where_nothing_is_required(a: Place) -> No
         {"foo": "1"},
         {"format": "json"},
         {"api_key": "x"},
+        {"a') OR 1=1--": "1"},
+        {"user_id') OR ('1'='1": "u"},
+        {"user_id[$ne]": ""},
+        {"user_id.$gt": ""},
     ],
 )
 def test_case_8_unknown_query_parameters_answer_400(a: Place, query: dict[str, str]) -> None:
+    """Case 8 and bug report M3: SQL, ORM and operator injection through the names of filters."""
     for path in ("/v1/users", "/v1/audit", f"/v1/threads/{a.thread.pk}/runs", "/v1/usage"):
         assert told(a.api.get(path, query)) == (400, "unknown_parameter")
     assert told(a.api.send("PATCH", "/v1/policy", {}, query_params=query))[0] == 400
