@@ -292,7 +292,7 @@ def _accepted(
 ) -> Assembled:
     rows = [packed.row for packed in filled.sections.values()]
     sent = given.counter.sent(messages, tools=given.tools)
-    estimated = prompt_tokens(messages) + given.counter.tool_tokens(given.tools)
+    estimated = _estimated(messages, filled) + given.counter.tool_tokens(given.tools)
     share = min(sent / max(estimated, 1), 1.0)
     outcome = Outcome(
         decision=filled.decision,
@@ -309,6 +309,16 @@ def _accepted(
         compressions=filled.squeezed.steps,
         share=share,
     )
+
+
+def _estimated(messages: Sequence[ChatMessage], filled: Filled) -> int:
+    """Estimate a prompt; what packing has counted of its messages is not counted again."""
+    past = filled.squeezed.packed
+    if not past.messages:
+        return prompt_tokens(messages)
+    counted = {id(message) for message in past.messages}
+    rest = [message for message in messages if id(message) not in counted]
+    return prompt_tokens(rest) + past.tokens
 
 
 def _rejected(given: PromptInput, wanted: Candidates, fixed: Fixed) -> Assembled:

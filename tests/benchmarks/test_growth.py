@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -23,7 +24,7 @@ from tests.factories import make_agent, make_end_user, make_key, make_tenant
 from tests.fakes.openai_replies import Json, Reply, text
 from tests.fakes.openai_server import FakeOpenAI
 from tests.foresting import wrong_with
-from tests.talking import fake_provider, last_of, new_thread, ops_of, prepare, tell
+from tests.talking import fake_provider, last_of, new_thread, ops_of, prepare, stored_run, tell
 from tests.token_texts import chinese, english
 from threads.events import Completed
 from threads.models import Agent, Thread
@@ -95,6 +96,7 @@ class Point:
     reported: int
     target: int
     decision: str
+    levels: tuple[str, ...]
     whole: int
     usd: float
     memory_usd: float
@@ -124,8 +126,9 @@ class Growth:
             prepared = prepare(self.key, self.agent, said[-2], self.thread.pk, self.user_id)
             assert isinstance(last_of(prepared), Completed)
             asked = self.model.asked
-            target = prepared.context["target_budget"]
-            assert max(asked, prepared.context["prompt_tokens"]) <= target
+            context = stored_run(prepared).context
+            target = context["target_budget"]
+            assert max(asked, context["prompt_tokens"]) <= target
             work_lane(lane=lane_of(self.agent.tenant_id), handlers=HANDLERS)
             # What the sampled run cost, all ten of its step did.
             runs_usd += TURNS_A_STEP * (asked * IN_USD + 6 * OUT_USD) / 1e6
@@ -135,10 +138,15 @@ class Growth:
             self.points.append(
                 Point(
                     messages=step + 2 * TURNS_A_STEP,
-                    predicted=prepared.context["prompt_tokens"],
+                    predicted=context["prompt_tokens"],
                     reported=asked,
                     target=target,
-                    decision=prepared.context["decision"],
+                    decision=context["decision"],
+                    levels=tuple(
+                        level.level
+                        for level in prepared.prompt.compressions
+                        if level.outcome == "kept"
+                    ),
                     whole=round(history),
                     usd=runs_usd + spent,
                     memory_usd=spent,
@@ -177,8 +185,8 @@ def growths(committed_db: None) -> Iterator[dict[str, Growth]]:
         yield found
 
 
-def _nearest(points: list[Point], messages: int) -> Point:
-    return min(points, key=lambda point: abs(point.messages - messages))
+def _from(points: list[Point], messages: int) -> Point:
+    return next(point for point in points if point.messages >= messages)
 
 
 def _print_table(growths: dict[str, Growth]) -> None:
@@ -189,7 +197,7 @@ def _print_table(growths: dict[str, Growth]) -> None:
     print("|---|---|---|---|---|---|---|---|---|---|")
     for messages in SHOWN:
         for strategy, growth in growths.items():
-            one = _nearest(growth.points, messages)
+            one = _from(growth.points, messages)
             print(
                 f"| {one.messages:,} | {strategy} | {one.predicted:,} | {one.reported:,}"
                 f" | {one.target:,} | {one.decision} | {one.whole:,} | {one.usd:.4f}"
@@ -257,7 +265,9 @@ def test_growth_to_5000_messages_stays_within_target(growths, capsys):
             off = [abs(one.predicted / one.reported - 1) for one in growth.points]
             print(
                 f"{strategy}: {min(counts):,} to {max(counts):,} tokens a run; prediction off by"
-                f" at most {max(off):.1%}; memory calls: {len(ops_of(growth.thread))}"
+                f" at most {max(off):.1%}; memory calls: {len(ops_of(growth.thread))};"
+                f" decisions: {dict(Counter(one.decision for one in growth.points))};"
+                f" levels: {dict(Counter('+'.join(one.levels) for one in growth.points))}"
             )
         _print_table(growths)
     _write_figures(growths, name)
