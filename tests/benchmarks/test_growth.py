@@ -18,6 +18,7 @@ from typing import Any
 import pytest
 
 from memory.lanes import lane_of
+from memory.models import MemoryOp
 from memory.tokens.encodings import load_encoding
 from tests.benchmarks.line_chart import Line, line_chart
 from tests.factories import make_agent, make_end_user, make_key, make_tenant
@@ -28,6 +29,7 @@ from tests.talking import fake_provider, last_of, new_thread, ops_of, prepare, s
 from tests.token_texts import chinese, english
 from threads.events import Completed
 from threads.models import Agent, Thread
+from threads.stand_in import KIND as IN_RUN_KIND
 from threads.tasks import HANDLERS, work_lane
 
 pytestmark = [pytest.mark.bench, pytest.mark.filterwarnings("ignore")]
@@ -103,6 +105,12 @@ class Point:
     whole_usd: float
 
 
+def _usd(op: MemoryOp) -> float:
+    """What a call for memory cost; one made inside a run stands for those of its whole step."""
+    times = TURNS_A_STEP if op.kind == IN_RUN_KIND else 1
+    return times * (op.input_tokens * IN_USD + op.output_tokens * OUT_USD) / 1e6
+
+
 @dataclass
 class Growth:
     """One thread as it grows."""
@@ -133,8 +141,7 @@ class Growth:
             # What the sampled run cost, all ten of its step did.
             runs_usd += TURNS_A_STEP * (asked * IN_USD + 6 * OUT_USD) / 1e6
             whole_usd += TURNS_A_STEP * (history * IN_USD + 6 * OUT_USD) / 1e6
-            ops = ops_of(self.thread)
-            spent = sum(op.input_tokens * IN_USD + op.output_tokens * OUT_USD for op in ops) / 1e6
+            spent = sum(map(_usd, ops_of(self.thread)))
             self.points.append(
                 Point(
                     messages=step + 2 * TURNS_A_STEP,
@@ -265,7 +272,8 @@ def test_growth_to_5000_messages_stays_within_target(growths, capsys):
             off = [abs(one.predicted / one.reported - 1) for one in growth.points]
             print(
                 f"{strategy}: {min(counts):,} to {max(counts):,} tokens a run; prediction off by"
-                f" at most {max(off):.1%}; memory calls: {len(ops_of(growth.thread))};"
+                f" at most {max(off):.1%}; memory calls:"
+                f" {dict(Counter(op.kind for op in ops_of(growth.thread)))};"
                 f" decisions: {dict(Counter(one.decision for one in growth.points))};"
                 f" levels: {dict(Counter('+'.join(one.levels) for one in growth.points))}"
             )
