@@ -14,9 +14,9 @@ from memory.models import Job, JobKind
 from memory.rls import scoped_transaction
 from tests.fakes.openai_replies import Json, Reply, text
 from tests.talking import session_of, tell
-from threads.forest import build_nodes, consolidate_nodes
-from threads.forest_check import check_forest
-from threads.forest_passes import node_job
+from threads.forest.check import check_forest
+from threads.forest.jobs import build_nodes, consolidate_nodes
+from threads.forest.passes import node_job
 from threads.models import Message, Run, SummaryNode, Thread
 
 KINDS = (JobKind.BUILD_NODES, JobKind.CONSOLIDATE_NODES)

@@ -21,7 +21,7 @@ from threads.driver import RunDriver
 from threads.events import LastEvent, RunEvent
 from threads.models import Agent, Message, Provider, Run, RunOrigin, Thread, ThreadSummary
 from threads.pipeline import PreparedRun
-from threads.prompt_input import RunRequest
+from threads.request import RunRequest
 from threads.summaries import roll_summary
 from threads.turns import RecordedTurn, record_turns
 

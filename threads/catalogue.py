@@ -17,7 +17,7 @@ from memory.querysets import ScopedQuerySet
 from memory.rls import scoped_transaction
 from memory.scope import Scope
 from threads import runs, turns
-from threads.forest_listing import ShownSummary, shown_summary
+from threads.forest.listing import ShownSummary, shown_summary
 from threads.models import (
     Agent,
     Artifact,

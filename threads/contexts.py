@@ -13,9 +13,9 @@ from memory.rls import scoped_transaction
 from threads.models import ContextTrace
 from threads.pipeline import ContextOverBudgetError, prompt_steps
 from threads.places import Setting, ask, look
-from threads.prompt import Assembled, assemble
-from threads.prompt_input import RunRequest
-from threads.prompt_loading import load_prompt
+from threads.prompt.assembly import Assembled, assemble
+from threads.prompt.loading import load_prompt
+from threads.request import RunRequest
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,8 +8,8 @@ from governance.policy_rules import Policy
 from memory import jobs
 from memory.models import JobKind
 from memory.scope import Scope
-from threads.forest import build_job
-from threads.forest_reading import next_chunk, shape_of
+from threads.forest.jobs import build_job
+from threads.forest.reading import next_chunk, shape_of
 from threads.history import needs_roll
 from threads.models import Agent, Run, ThreadStrategy
 

@@ -1,6 +1,6 @@
 """A thread's past as a prompt may show it: what both thread strategies have in common. Pure.
 
-Loading is done before (threads.history, threads.lossless); packing touches no database, so that a
+Loading is done before (threads.history, threads.lossless.reading); packing touches no database, so that a
 prompt can be packed again, smaller, while a run is on its way.
 """
 

@@ -25,9 +25,9 @@ from threads.chat import provider_config
 from threads.history import ThreadView
 from threads.models import Agent, Run, RunStatus
 from threads.places import Session, ask, enter_session, find_place
-from threads.prompt import Assembled, assemble
-from threads.prompt_input import RunRequest
-from threads.prompt_loading import load_prompt
+from threads.prompt.assembly import Assembled, assemble
+from threads.prompt.loading import load_prompt
+from threads.request import RunRequest
 from threads.runs import PromptTrace, Question
 from threads.tools.box import ToolBox
 

@@ -26,7 +26,7 @@ from memory.scope import Scope
 from threads import runs
 from threads.history import EMPTY_VIEW, ThreadView, read_view
 from threads.models import Agent, Run, Thread, ThreadStatus, ThreadStrategy
-from threads.prompt_input import RunRequest
+from threads.request import RunRequest
 from threads.runs import Question
 from threads.token_fits import with_token_fit
 

@@ -39,7 +39,7 @@ _SAME: Final[dict[Language, str]] = {
 
 
 class BasePrompt(Protocol):
-    """What a run's prompt begins with, as `threads.prompt.Assembled` is: within the window."""
+    """What a run's prompt begins with, as `threads.prompt.assembly.Assembled` is: within the window."""
 
     @property
     def messages(self) -> tuple[ChatMessage, ...]:

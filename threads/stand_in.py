@@ -20,8 +20,8 @@ from threads.chat import memory_providers, provider_config
 from threads.memory_calls import book_calls
 from threads.models import Provider, Run, RunTrace
 from threads.pipeline import PreparedRun
-from threads.prompt import Assembled
-from threads.squeezing import PendingSummary
+from threads.prompt.assembly import Assembled
+from threads.prompt.squeezing import PendingSummary
 from threads.summarizer import SummaryTask, WrittenSummary, write_summary
 
 WITHIN_SECONDS: Final = 20.0

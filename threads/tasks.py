@@ -26,7 +26,7 @@ from memory.models import JobKind
 from memory.processes import this_process
 from memory.rls import scoped_transaction
 from memory.scope import Scope
-from threads.forest import build_nodes, consolidate_nodes, find_nodes
+from threads.forest.jobs import build_nodes, consolidate_nodes, find_nodes
 from threads.summaries import find_roll, roll_summary
 from threads.sweep import sweep
 

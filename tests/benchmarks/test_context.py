@@ -23,14 +23,15 @@ from memory.rls import scoped_transaction
 from tests.factories import MadeKey, make_agent, make_end_user, make_key, make_tenant
 from tests.foresting import grow
 from tests.talking import new_thread, roll, session_of, tell
-from threads import lossless_texts
-from threads.lossless import LosslessPast, read_lossless
+from threads.lossless import texts as lossless_texts
+from threads.lossless.reading import LosslessPast, read_lossless
 from threads.models import Agent, Thread
 from threads.past import Squeeze
 from threads.places import Setting, look
-from threads.prompt import Assembled, assemble
-from threads.prompt_input import PromptInput, RunRequest
-from threads.prompt_loading import load_prompt
+from threads.prompt.assembly import Assembled, assemble
+from threads.prompt.given import PromptInput
+from threads.prompt.loading import load_prompt
+from threads.request import RunRequest
 
 pytestmark = [pytest.mark.bench, pytest.mark.filterwarnings("ignore")]
 DEMO = Path(__file__).parents[2] / "config" / "local" / "demo"

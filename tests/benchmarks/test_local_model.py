@@ -27,7 +27,7 @@ from tests.token_texts import english, mixed
 from threads.driver import RunDriver
 from threads.events import Completed, Delta
 from threads.pipeline import PreparedRun
-from threads.prompt_parts import HandedFact, HandedMaterial
+from threads.request import HandedFact, HandedMaterial
 
 pytestmark = [pytest.mark.bench, pytest.mark.filterwarnings("ignore")]
 PYTHON = os.environ.get("CREDENCE_LLM_PYTHON", "")

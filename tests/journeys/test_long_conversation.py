@@ -28,9 +28,9 @@ from tests.journeys import long_texts
 from tests.journeys.long_texts import mark
 from tests.talking import fake_provider, last_of, prepare, session_of, stored_run, summary_of
 from tests.threads.api.client import Api
-from threads import forest_sources
 from threads.events import Completed
-from threads.forest import build_nodes, consolidate_nodes
+from threads.forest import sources as forest_sources
+from threads.forest.jobs import build_nodes, consolidate_nodes
 from threads.imports import import_conversations
 from threads.models import Agent, Thread
 from threads.summaries import roll_summary

@@ -30,7 +30,7 @@ from tests.talking import fake_provider, last_of, new_thread, prepare, roll
 from threads.events import Completed
 from threads.models import Agent, Message, Thread
 from threads.pipeline import PreparedRun
-from threads.prompt_parts import HandedFact, HandedMaterial
+from threads.request import HandedFact, HandedMaterial
 from threads.turns import RecordedMessage, RecordedTurn, record_turn
 
 SYSTEM: Final = "You are the examiner of the school."

@@ -14,9 +14,9 @@ from memory.boundary import (
     new_tag,
 )
 from memory.tokens import count_messages, estimate
-from threads.forest_reading import RootNode
-from threads.lossless_packing import LosslessPast
-from threads.lossless_turns import LoadedTurn
+from threads.forest.reading import RootNode
+from threads.lossless.packing import LosslessPast
+from threads.lossless.turns import LoadedTurn
 from threads.past import PackedPast, Squeeze
 
 START = datetime(2026, 5, 3, 23, 0, tzinfo=UTC)

@@ -39,8 +39,8 @@ from tests.talking import (
     summary_of,
     tell,
 )
-from threads.forest_passes import drop_nodes
-from threads.forest_reading import read_forest
+from threads.forest.passes import drop_nodes
+from threads.forest.reading import read_forest
 from threads.models import Thread
 from threads.runs import Answered, succeed, written
 

@@ -34,7 +34,7 @@ from tests.foresting import (
     wrong_with,
 )
 from tests.talking import fake_provider, new_thread, ops_of, session_of, tell
-from threads.forest import build_nodes, consolidate_nodes
+from threads.forest.jobs import build_nodes, consolidate_nodes
 from threads.models import Message, Run, SummaryNode, Thread
 
 BUILD, CONSOLIDATE = JobKind.BUILD_NODES, JobKind.CONSOLIDATE_NODES

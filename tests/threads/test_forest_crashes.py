@@ -33,8 +33,8 @@ from tests.foresting import (
     wrong_with,
 )
 from tests.talking import fake_provider, new_thread, session_of, tell
-from threads.forest_passes import drop_nodes
-from threads.forest_sources import load_texts
+from threads.forest.passes import drop_nodes
+from threads.forest.sources import load_texts
 from threads.models import Thread
 
 BUILD, CONSOLIDATE = JobKind.BUILD_NODES, JobKind.CONSOLIDATE_NODES
@@ -133,7 +133,7 @@ def test_building_reads_the_text_of_each_turn_once_and_consolidation_none(
         read.extend(turn.seq for turn in turns)
         return turns
 
-    monkeypatch.setattr("threads.forest_sources.load_texts", counting)
+    monkeypatch.setattr("threads.forest.sources.load_texts", counting)
     counted = Counted()
     with connection.execute_wrapper(counted):
         grow(thread)

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from governance.policy_rules import effective
-from threads.forest_planning import (
+from threads.forest.planning import (
     MOST_CHUNK_TURNS,
     ForestShape,
     RootSize,

@@ -16,7 +16,7 @@ from memory.models import Tenant
 from memory.rls import scoped_transaction
 from tests.factories import make_agent, make_run, make_tenant
 from tests.talking import new_thread, session_of, tell
-from threads.lossless import LosslessPast, read_lossless
+from threads.lossless.reading import LosslessPast, read_lossless
 from threads.models import Agent, Message, Run, SummaryNode, Thread
 from threads.past import PackedPast, Squeeze
 

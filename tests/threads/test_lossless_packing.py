@@ -35,7 +35,7 @@ from tests.threads.lossless_pasts import (
     root,
     turn,
 )
-from threads.lossless_packing import LosslessPast, Unloaded
+from threads.lossless.packing import LosslessPast, Unloaded
 from threads.past import PackedPast, Squeeze
 
 TEXTS = st.builds(

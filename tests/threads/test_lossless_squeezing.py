@@ -22,7 +22,7 @@ from tests.threads.lossless_pasts import (
     shown_seqs,
     turn,
 )
-from threads.lossless_repeats import firsts_of
+from threads.lossless.repeats import firsts_of
 from threads.past import Squeeze
 
 

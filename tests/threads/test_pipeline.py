@@ -15,8 +15,7 @@ from threads import pipeline, places
 from threads.driver import RunDriver
 from threads.events import Completed, LastEvent
 from threads.models import Run, RunStatus, RunTrace
-from threads.prompt_input import RunRequest
-from threads.prompt_parts import HandedFact, HandedMaterial
+from threads.request import HandedFact, HandedMaterial, RunRequest
 from threads.runs import cancel_run
 
 

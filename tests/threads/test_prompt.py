@@ -19,9 +19,9 @@ from memory.tokens import estimate
 from threads.counting import Counter
 from threads.history import ThreadView
 from threads.models import Agent
-from threads.prompt import Assembled, assemble
-from threads.prompt_input import PromptInput, RunRequest
-from threads.prompt_parts import HandedFact, HandedMaterial
+from threads.prompt.assembly import Assembled, assemble
+from threads.prompt.given import PromptInput
+from threads.request import HandedFact, HandedMaterial, RunRequest
 from threads.rolling import RollingPast
 
 NOW = datetime(2026, 11, 2, 9, 0, tzinfo=UTC)

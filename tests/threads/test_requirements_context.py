@@ -26,8 +26,8 @@ from tests.threads.demands import (
     rows_of,
 )
 from threads.counting import tool_texts
-from threads.prompt_input import IN_RUN_CHARS, IN_RUN_TOKENS
-from threads.prompt_parts import HandedFact, HandedMaterial
+from threads.prompt.given import IN_RUN_CHARS, IN_RUN_TOKENS
+from threads.request import HandedFact, HandedMaterial
 from threads.tools.records import WorkspaceFile
 
 LANGUAGES = pytest.mark.parametrize("words", ["zh", "en"], indirect=True)

@@ -25,8 +25,7 @@ from threads.contexts import assemble_context
 from threads.events import Completed
 from threads.models import Agent, ContextTrace, Message, Run, RunTrace, Thread
 from threads.pipeline import ContextOverBudgetError
-from threads.prompt_input import RunRequest
-from threads.prompt_parts import HandedFact, HandedMaterial
+from threads.request import HandedFact, HandedMaterial, RunRequest
 
 CANARY = "CNRY-42"
 ORDER = ("scope", "precheck", "retrieval", "compress", "assemble", "model", "tool", "writeback")

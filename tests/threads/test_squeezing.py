@@ -20,9 +20,9 @@ from memory.trust import ContextItem
 from threads.counting import Counter
 from threads.history import ThreadView, TurnHead, turn_tokens
 from threads.models import Agent
-from threads.prompt import Assembled, assemble
-from threads.prompt_input import PromptInput, RunRequest
-from threads.prompt_parts import HandedFact, HandedMaterial
+from threads.prompt.assembly import Assembled, assemble
+from threads.prompt.given import PromptInput
+from threads.request import HandedFact, HandedMaterial, RunRequest
 from threads.rolling import RollingPast
 from threads.turn_cutting import CutMarks
 

@@ -31,7 +31,7 @@ from tests.jobbook import (
     only_job,
     tenant_scope,
 )
-from threads.forest import find_nodes
+from threads.forest.jobs import find_nodes
 from threads.models import IdempotencyRecord, Run, Thread, ThreadSummary
 from threads.summaries import find_roll
 from threads.sweep import SweepReport, end_every_unfinished_run, sweep

@@ -17,7 +17,7 @@ from governance.admin.site import site
 from governance.admin.staff import narrow_to, scope_for
 from governance.admin.text import shown, visible
 from memory.scope import Scope
-from threads.forest_reading import read_forest
+from threads.forest.reading import read_forest
 from threads.models import Message, Run, Thread, ThreadSummary
 
 RUNS_A_PAGE = 20

@@ -35,7 +35,7 @@ from threads.events import Cancelled, Completed, Failed, Started
 from threads.idempotency import Claimed, InFlight, Stored
 from threads.models import Run
 from threads.pipeline import ContextOverBudgetError, PreparedRun
-from threads.prompt_input import RunRequest
+from threads.request import RunRequest
 
 _T = TypeVar("_T")
 # Reused: a serializer copies all its fields when it is made, which costs more than its work.

@@ -20,7 +20,7 @@ from tests.fakes.openai_server import echo
 from tests.threads.api.stage import ASK, Stage, code_of
 from threads.api.running import RunCall, drive_stream
 from threads.pipeline import PreparedRun
-from threads.prompt_input import RunRequest
+from threads.request import RunRequest
 
 
 def test_case_130_same_key_in_parallel_makes_one_run(stage: Stage) -> None:

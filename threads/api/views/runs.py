@@ -27,8 +27,7 @@ from threads.api.serializers.base import Nothing
 from threads.api.serializers.runs import RunAnswer, RunBody, RunContextAnswer, TraceAnswer
 from threads.api.views.base import AnyAccept, ApiView
 from threads.catalogue import ContinueNeedsStreamError
-from threads.prompt_input import RunRequest
-from threads.prompt_parts import HandedFact, HandedMaterial
+from threads.request import HandedFact, HandedMaterial, RunRequest
 
 _PROBLEMS: Final = (409, 422, 502, 504)
 _CODES: Final = {

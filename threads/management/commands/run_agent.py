@@ -28,7 +28,7 @@ from threads.events import (
     ToolReturned,
 )
 from threads.models import Agent, Run
-from threads.prompt_input import RunRequest
+from threads.request import RunRequest
 from threads.runs import read_run
 
 

@@ -9,7 +9,7 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandParser
 from django.utils import timezone
 
-from threads.forest import find_nodes
+from threads.forest.jobs import find_nodes
 from threads.summaries import find_roll
 from threads.sweep import sweep
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from memory.ledger import Dropped, Ledger, SectionRow
 from memory.tokens import estimate
 from threads.past import PackedPast
-from threads.prompt_input import PromptInput
+from threads.prompt.given import PromptInput
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

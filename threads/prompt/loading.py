@@ -12,11 +12,12 @@ from django.utils.crypto import salted_hmac
 from memory.boundary import Wording, new_tag, wording_for
 from memory.language import resolve
 from memory.scope import Scope
-from threads.lossless import read_lossless
+from threads.lossless.reading import read_lossless
 from threads.models import ThreadStrategy
 from threads.past import Past
 from threads.places import Setting
-from threads.prompt_input import PromptInput, RunRequest
+from threads.prompt.given import PromptInput
+from threads.request import RunRequest
 from threads.rolling import read_rolling
 from threads.token_fits import counter_of
 from threads.tools.artifacts import read_workspace

@@ -15,9 +15,9 @@ from memory.models import JobKind
 from memory.rls import scoped_transaction
 from memory.scope import Scope
 from threads.chat import memory_providers, provider_config
-from threads.forest_passes import StoredNode, ask_for, mend, node_job, store_node
-from threads.forest_reading import next_chunk, read_forest, roots_to_merge
-from threads.forest_sources import Keeper, NodeDraft, read_chunk, read_keeper, read_merge
+from threads.forest.passes import StoredNode, ask_for, mend, node_job, store_node
+from threads.forest.reading import next_chunk, read_forest, roots_to_merge
+from threads.forest.sources import Keeper, NodeDraft, read_chunk, read_keeper, read_merge
 from threads.memory_calls import ask_again, book_calls
 from threads.models import Run
 from threads.node_writer import NodeTask, write_node

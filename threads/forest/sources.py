@@ -23,8 +23,8 @@ from memory.rls import scoped_transaction
 from memory.sanitize import break_joined, sanitize
 from memory.scope import Scope
 from memory.tokens import estimate, truncate_middle
-from threads.forest_planning import ForestShape, text_limit
-from threads.forest_reading import (
+from threads.forest.planning import ForestShape, text_limit
+from threads.forest.reading import (
     RootNode,
     next_chunk,
     read_forest,

@@ -13,8 +13,8 @@ from memory.boundary import (
     open_history_line,
 )
 from memory.providers.base import ChatMessage
-from threads.lossless_texts import MESSAGE_TOKENS, ShownText, ThreadTexts
-from threads.lossless_turns import LoadedTurn, ShownNode, ShownTurn, shorten_node, show_turn
+from threads.lossless.texts import MESSAGE_TOKENS, ShownText, ThreadTexts
+from threads.lossless.turns import LoadedTurn, ShownNode, ShownTurn, shorten_node, show_turn
 from threads.turn_cutting import TURN_OVERHEAD_TOKENS, fit_turns
 
 # The last turns are in every prompt that shows anything.

@@ -16,8 +16,8 @@ from memory import jobs
 from memory.models import JobKind
 from memory.rls import scoped_transaction
 from memory.scope import Scope
-from threads.forest_reading import UNFINISHED, covered_upto, read_forest, roots_to_merge
-from threads.forest_sources import NodeDraft, digests_of
+from threads.forest.reading import UNFINISHED, covered_upto, read_forest, roots_to_merge
+from threads.forest.sources import NodeDraft, digests_of
 from threads.history import SHOWN
 from threads.models import Message, Run, SummaryNode, Thread
 from threads.node_writer import WrittenNode

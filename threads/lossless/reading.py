@@ -16,13 +16,13 @@ from memory.ledger import target_budget
 from memory.sanitize import break_joined
 from memory.scope import Scope
 from memory.tokens import estimate
-from threads.forest_reading import ForestView, read_forest
+from threads.forest.reading import ForestView, read_forest
 from threads.history import SHOWN
 from threads.history import tool_lines as read_tool_lines
-from threads.lossless_drafts import LAST_TURNS
-from threads.lossless_packing import LosslessPast, Unloaded
-from threads.lossless_texts import MESSAGE_TOKENS
-from threads.lossless_turns import LoadedTurn
+from threads.lossless.drafts import LAST_TURNS
+from threads.lossless.packing import LosslessPast, Unloaded
+from threads.lossless.texts import MESSAGE_TOKENS
+from threads.lossless.turns import LoadedTurn
 from threads.models import Agent, Message, Run, RunStatus
 
 __all__ = ["LosslessPast", "Unloaded", "read_lossless"]

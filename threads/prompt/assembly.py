@@ -15,17 +15,16 @@ from memory.providers.base import ChatMessage, ToolSpec
 from memory.sections import PackedSection
 from memory.tokens import estimate
 from threads.past import PackedPast
-from threads.prompt_input import IN_RUN_CHARS, PromptInput
-from threads.prompt_ledger import Fixed, Outcome, account, past_row, scale
-from threads.prompt_parts import (
+from threads.prompt.account import Fixed, Outcome, account, past_row, scale
+from threads.prompt.given import IN_RUN_CHARS, PromptInput
+from threads.prompt.parts import (
     AFTER_PAST,
     BEFORE_PAST,
     PROMPT_ORDER,
     PROMPT_ORDER_AFTER,
     Candidates,
 )
-from threads.round_frame import RoundFrame
-from threads.squeezing import (
+from threads.prompt.squeezing import (
     Frame,
     PendingSummary,
     Squeezed,
@@ -34,6 +33,7 @@ from threads.squeezing import (
     veto_of,
     with_stand_in,
 )
+from threads.round_frame import RoundFrame
 
 _ANNOUNCEMENT_TOKENS: Final = 12
 _MOST_TRIES: Final = 8

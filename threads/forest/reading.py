@@ -8,7 +8,7 @@ from typing import Final
 
 from governance.policy_rules import Policy
 from memory.scope import Scope
-from threads.forest_planning import (
+from threads.forest.planning import (
     MOST_CHUNK_TURNS,
     ForestShape,
     RootSize,

@@ -14,11 +14,11 @@ from typing import Final
 from memory.boundary import Wording
 from memory.ledger import CUT, Dropped
 from memory.trust import ContextItem, Source
-from threads.forest_reading import RootNode
-from threads.lossless_drafts import LAST_TURNS, Draft, shrink
-from threads.lossless_repeats import Repeats
-from threads.lossless_texts import ShownText, ThreadTexts
-from threads.lossless_turns import (
+from threads.forest.reading import RootNode
+from threads.lossless.drafts import LAST_TURNS, Draft, shrink
+from threads.lossless.repeats import Repeats
+from threads.lossless.texts import ShownText, ThreadTexts
+from threads.lossless.turns import (
     LoadedTurn,
     ShownNode,
     ShownTurn,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, Final
+from typing import Final
 
 from governance.policy_rules import Policy
 from memory.boundary import Wording
@@ -15,32 +15,18 @@ from memory.sections import Candidate
 from threads.counting import Counter
 from threads.models import Agent
 from threads.past import Past
-from threads.prompt_parts import (
+from threads.prompt.parts import (
     Candidates,
-    HandedFact,
-    HandedMaterial,
     fact_candidates,
     guidelines_text,
     material_candidates,
     workspace_candidates,
 )
+from threads.request import RunRequest
 from threads.tools.records import WorkspaceFile
 
 IN_RUN_TOKENS: Final = 80_000
 IN_RUN_CHARS: Final = 200_000
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunRequest:
-    """What a client asks; `continues_run_id` names the run whose artefacts it goes on with."""
-
-    input: str
-    user_id: str
-    thread_id: str | None = None
-    facts: tuple[HandedFact, ...] = ()
-    materials: tuple[HandedMaterial, ...] = ()
-    metadata: Mapping[str, Any] = field(default_factory=dict)
-    continues_run_id: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,6 +12,7 @@ from governance.secrets import strip_secrets
 from memory.boundary import Wording, guidelines
 from memory.sections import Candidate, PackedSection, pack_fixed, pack_section
 from memory.trust import ContextItem, Source
+from threads.request import HandedFact, HandedMaterial
 from threads.tools.records import WorkspaceFile
 
 # Filled before the thread's past, and after it; each by priority (DESIGN 4).
@@ -22,26 +23,6 @@ PROMPT_ORDER_AFTER: Final = ("related", "reference", "continue")
 _GUIDELINES: Final = "guidelines"
 _EXCERPT_CHARS: Final = 600
 _SUMMARY_TOOL: Final = "view_chat_history_summary"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HandedFact:
-    """A fact handed in: a value from a database step, with the time it was true."""
-
-    label: str
-    value: str
-    as_of: datetime | None = None
-    source: str | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HandedMaterial:
-    """Material handed in: something to read, not something that is so."""
-
-    title: str
-    content: str
-    source: str | None = None
-    as_of: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

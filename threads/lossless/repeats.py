@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from memory.compression.dedupe import dedupe
-from threads.lossless_texts import ThreadTexts
-from threads.lossless_turns import LoadedTurn, MarkedTurn
+from threads.lossless.texts import ThreadTexts
+from threads.lossless.turns import LoadedTurn, MarkedTurn
 
 _LEAST_CHARACTERS: Final = 12
 # Digits, the letters that neither plurals nor words of politeness have, and the first bytes of the

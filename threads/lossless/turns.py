@@ -12,8 +12,8 @@ from memory.compression.turns import SummaryTurn
 from memory.providers.base import ChatMessage
 from memory.tokens import truncate_end
 from memory.trust import ContextItem, Source
-from threads.forest_reading import RootNode
-from threads.lossless_texts import MESSAGE_TOKENS, ShownText, ThreadTexts
+from threads.forest.reading import RootNode
+from threads.lossless.texts import MESSAGE_TOKENS, ShownText, ThreadTexts
 from threads.turn_cutting import CutMarks, FittedTurn
 
 _FIRST_LINE_TOKENS: Final = 24

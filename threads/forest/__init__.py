@@ -1,0 +1,1 @@
+"""The summary forest of a lossless thread: planned, written by the worker, read, checked."""
