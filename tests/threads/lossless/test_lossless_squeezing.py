@@ -10,7 +10,7 @@ from memory.boundary import (
     Wording,
 )
 from memory.compression.dedupe import dedupe
-from tests.threads.lossless_pasts import (
+from tests.threads.lossless.lossless_pasts import (
     EN,
     HOSTILE,
     ZH,

@@ -21,7 +21,7 @@ from memory.boundary import (
     wrap_message,
 )
 from memory.sanitize import sanitize
-from tests.threads.lossless_pasts import (
+from tests.threads.lossless.lossless_pasts import (
     EN,
     HOSTILE,
     TAG,
