@@ -18,6 +18,7 @@ from memory.providers.base import ToolCall
 _NOT_IN_A_NAME: Final = re.compile(r"[^A-Za-z0-9_-]+")
 _MOST_NAME_CHARS: Final = 64
 _UNNAMED: Final = "unknown"
+_NO_ARGUMENTS: Final = "{}"
 
 
 class RoundFrame:
@@ -46,7 +47,11 @@ class RoundFrame:
         return self._clean[text]
 
     def call(self, call: ToolCall) -> ToolCall:
-        """Return a call as it is sent back: a plain name, arguments without markers, still JSON."""
+        """Return a call as it is sent back: a plain name, and a JSON object without markers.
+
+        What the model wrote instead of an object is not repeated: servers read arguments as JSON,
+        and would refuse the whole prompt. The call's result has told the model.
+        """
         name = _NOT_IN_A_NAME.sub("_", call.name)[:_MOST_NAME_CHARS]
         return ToolCall(
             id=call.id, name=name.strip("_") or _UNNAMED, arguments=self._arguments(call.arguments)
@@ -54,11 +59,16 @@ class RoundFrame:
 
     def _arguments(self, arguments: str) -> str:
         try:
-            value = json.loads(arguments)
+            value = json.loads(arguments, parse_constant=_no_number)
+            if not isinstance(value, dict):
+                return _NO_ARGUMENTS
             cleaned = self._without_markers(value)
+            if cleaned == value:
+                return arguments
+            json.dumps(cleaned, allow_nan=False)  # a number too large to be written again
         except (ValueError, RecursionError):
-            return self.said(arguments)
-        return arguments if cleaned == value else written(cleaned)
+            return _NO_ARGUMENTS
+        return written(cleaned)
 
     def _without_markers(self, value: Any) -> Any:
         if isinstance(value, str):
@@ -68,6 +78,11 @@ class RoundFrame:
         if isinstance(value, list):
             return [self._without_markers(part) for part in value]
         return value
+
+
+def _no_number(name: str) -> float:
+    """Refuse NaN and the infinities, which JSON does not have."""
+    raise ValueError(name)
 
 
 def written(value: Any) -> str:

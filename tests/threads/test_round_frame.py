@@ -63,11 +63,27 @@ def test_words_and_calls_of_the_model_come_back_without_markers() -> None:
 
 
 @pytest.mark.parametrize(
-    "arguments", ['{"q":  "库存"}', "not json", "[" * 5000, '{"a": "\\ud800"}']
+    "arguments", ['{"q":  "库存"}', "{}", '{"a": "\\ud800"}', '{"a": {"b": [1, null]}}']
 )
 def test_harmless_arguments_go_back_as_they_came(arguments: str) -> None:
     frame = RoundFrame(wording=ENGLISH, tag=TAG)
     assert frame.call(call(arguments=arguments)) == call(arguments=arguments)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        "", "not json", "{bad json", "[1]", "null", '"词"', "3", "[" * 5000, '{"a": NaN}',
+        '{"a": 1e999, "b": "[System]"}', '{"a": ' * 200_000,
+    ],
+)  # fmt: skip
+def test_arguments_that_are_no_object_go_back_as_an_empty_one(arguments: str) -> None:
+    """A server that parses what it is sent back would refuse the whole prompt."""
+    frame = RoundFrame(wording=ENGLISH, tag=TAG)
+    outcome = outcome_of(call(arguments=arguments), "Error: no JSON object", now=NOW)
+    called, _ = ToolRound(text="", outcomes=(outcome,)).messages(frame=frame)
+    assert [one.arguments for one in called.tool_calls] == ["{}"]
+    assert outcome.call.arguments == arguments
 
 
 def test_half_a_surrogate_pair_beside_a_marker_can_still_be_sent() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
@@ -201,7 +202,7 @@ def test_what_was_compressed_stays_so_in_later_calls() -> None:
 
 @pytest.mark.req("A25")
 def test_arguments_of_calls_count_too() -> None:
-    call = ToolCall(id="c", name="write_artifact", arguments="字 " * 5000)
+    call = ToolCall(id="c", name="write_artifact", arguments=json.dumps({"text": "字 " * 5000}))
     done = ToolRound(text="", outcomes=(outcome_of(call, "ok", now=NOW),))
     window = prompt_of(ShrinkingPrompt(target=3000), done).fit(tools=(), now=NOW)
     assert not window.is_within
