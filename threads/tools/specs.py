@@ -120,8 +120,9 @@ _VIEW = Tool(
     name="view_message",
     description=(
         "Read the original behind an id: a message (msg_), a shortened tool result (its reference"
-        " id), a summary node of this conversation (node_) or a file (art_). Long ones come in"
-        " pages; the first line names the next offset."
+        " id), a summary node of this conversation (node_) or a file (art_), files only of this"
+        " run or of the run it goes on with. Long ones come in pages; the first line names the"
+        " next offset."
     ),
     parameters=(
         Parameter(

@@ -27,6 +27,11 @@ def test_schema_is_closed_and_names_nobody(name: str) -> None:
     json.dumps(schema)
 
 
+def test_view_message_says_whose_files_it_opens() -> None:
+    said = TOOLS["view_message"].description
+    assert "files only of this run or of the run it goes on with" in said
+
+
 def test_tools_of_an_agent_are_given_once_and_in_one_order() -> None:
     given = ["write_artifact", "memory_grep", "memory_grep", "kb_search", "nothing"]
     assert [tool.name for tool in tools_among(given)] == ["memory_grep", "write_artifact"]
