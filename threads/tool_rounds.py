@@ -11,19 +11,19 @@ from datetime import datetime
 from typing import Any, Final
 
 from governance.secrets import strip_secrets
+from memory.boundary import ToolLine
 from memory.ids import new_id
 from memory.providers.base import ChatMessage, ToolCall
 from memory.tokens import estimate
 from threads.models import Message, MessageRole, Run
 from threads.round_frame import RoundFrame, written
 from threads.tools.records import ToolOutcome
+from threads.turn_cutting import line_tokens
 
 MOST_SHOWN_CHARS: Final = 200
 _MOST_NAME_CHARS: Final = 200
 _UNNAMED: Final = "tool"
 _PLAIN_ID: Final = re.compile(r"[A-Za-z0-9_.:|\-]{1,128}")
-# What frames a tool line in a prompt: label, brackets, arrow, the words around the reference.
-_LINE_OVERHEAD_TOKENS: Final = 12
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -152,9 +152,7 @@ def cut(text: str, *, most: int = MOST_SHOWN_CHARS) -> str:
 
 def steps_tokens(steps: Sequence[Mapping[str, str]]) -> int:
     """Estimate what tool steps cost in a later prompt."""
-    return sum(
-        sum(estimate(text) for text in step.values()) + _LINE_OVERHEAD_TOKENS for step in steps
-    )
+    return sum(line_tokens(ToolLine(**step)) for step in steps)
 
 
 def message_count(rounds: Sequence[ToolRound]) -> int:
