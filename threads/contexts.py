@@ -68,7 +68,7 @@ def assemble_context(
         marks = (started, scoped_at, perf_counter())
         _keep(setting, built, marks, now)
     if built.ledger.decision == "reject":
-        raise ContextOverBudgetError(context=built.ledger.as_json())
+        raise ContextOverBudgetError(context=built.ledger.as_json(), detail=built.refusal)
     return AssembledContext(prompt=built, bootstrap=setting.is_bootstrap)
 
 

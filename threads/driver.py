@@ -33,7 +33,7 @@ from threads.events import (
 from threads.models import RunStatus
 from threads.pipeline import ContextOverBudgetError, PreparedRun
 from threads.rounds import EndedElsewhereError, Rounds
-from threads.runs import Answered
+from threads.runs import Answered, Spent
 from threads.stand_in import is_summary_pending, write_stand_in
 
 _Ending: TypeAlias = Callable[[], Coroutine[Any, Any, LastEvent]]
@@ -161,6 +161,11 @@ class RunDriver:
         """What happened so far, for the trace."""
         return tuple(self._rounds.steps) if self._rounds else ()
 
+    @property
+    def _spent(self) -> Spent:
+        """What that cost so far."""
+        return self._rounds.spent if self._rounds else Spent()
+
     async def _end_succeeded(self, answered: Answered) -> LastEvent:
         prepared, now = self._prepared, timezone.now()
         stored = await committed(
@@ -171,37 +176,38 @@ class RunDriver:
         return Completed(run_id=prepared.run_id, run=stored)
 
     async def _end_failed(self, code: str, detail: str) -> LastEvent:
-        prepared, steps, now = self._prepared, self._steps, timezone.now()
         said = strip_secrets(detail).text
-        is_ended_here = await committed(
-            lambda: finish.fail(prepared=prepared, code=code, detail=said, steps=steps, now=now)
-        )
+        is_ended_here = await self._is_ended(partial(finish.fail, code=code, detail=said))
         if not is_ended_here:
             return await self._ended_elsewhere()
-        return Failed(run_id=prepared.run_id, code=code, detail=said)
+        return Failed(run_id=self._prepared.run_id, code=code, detail=said)
 
     async def _end_rejected(self, detail: str, context: Mapping[str, Any]) -> LastEvent:
-        prepared, steps, now = self._prepared, self._steps, timezone.now()
-        is_ended_here = await committed(
-            lambda: finish.reject(prepared=prepared, context=context, steps=steps, now=now)
-        )
+        is_ended_here = await self._is_ended(partial(finish.reject, context=context, detail=detail))
         if not is_ended_here:
             return await self._ended_elsewhere()
-        code = ContextOverBudgetError.code
-        return Failed(run_id=prepared.run_id, code=code, detail=detail, context=context)
+        code, run_id = ContextOverBudgetError.code, self._prepared.run_id
+        return Failed(run_id=run_id, code=code, detail=detail, context=context)
 
     async def _end_cancelled(self) -> LastEvent:
-        prepared, steps, now = self._prepared, self._steps, timezone.now()
-        is_ended_here = await committed(
-            lambda: finish.cancel(prepared=prepared, steps=steps, now=now)
-        )
-        return Cancelled(run_id=prepared.run_id) if is_ended_here else await self._ended_elsewhere()
+        if not await self._is_ended(finish.cancel):
+            return await self._ended_elsewhere()
+        return Cancelled(run_id=self._prepared.run_id)
+
+    async def _is_ended(self, end: Callable[..., bool]) -> bool:
+        """End the run with its steps and what they cost; False if somebody else had ended it."""
+        end = partial(end, prepared=self._prepared, steps=self._steps, spent=self._spent)
+        return await committed(partial(end, now=timezone.now()))
 
     async def _ended_elsewhere(self) -> LastEvent:
-        """Say how a run ended that somebody else ended before this driver could."""
+        """Say how a run ended that somebody else ended before this driver could.
+
+        What it did until then is kept all the same: its steps, and what they cost.
+        """
         prepared = self._prepared
+        add = partial(finish.add_to_ended, prepared=prepared, steps=self._steps, spent=self._spent)
         try:
-            run = await committed(lambda: finish.read_ended(prepared=prepared))
+            run = await committed(add)
         except NotFoundError as error:  # erased meanwhile, or its thread was
             return Failed(run_id=prepared.run_id, code=error.code, detail=error.detail)
         if run.status == RunStatus.CANCELLED:

@@ -9,16 +9,19 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
-from typing import Any
+from typing import Any, Final
 
 from memory import jobs
 from memory.rls import scoped_transaction
+from memory.scope import Scope
 from threads import runs
 from threads.follow_up import follow_up_job
-from threads.models import Run, RunStatus, ThreadStrategy
+from threads.models import Run, RunStatus, RunTrace, ThreadStrategy
 from threads.pipeline import ContextOverBudgetError, PreparedRun
-from threads.runs import Answered, Written
+from threads.runs import Answered, Spent, Written
 from threads.token_fits import learn
+
+_UNSUCCESSFUL: Final = (RunStatus.FAILED, RunStatus.CANCELLED, RunStatus.REJECTED)
 
 
 def succeed(*, prepared: PreparedRun, answered: Answered, now: datetime) -> Run | None:
@@ -98,8 +101,12 @@ def fail(
     detail: str,
     now: datetime,
     steps: Sequence[Mapping[str, Any]] = (),
+    spent: Spent = Spent(),
 ) -> bool:
-    """End the run as failed; nothing is learned from it. False if it had ended already."""
+    """End the run as failed; nothing is learned from it. False if it had ended already.
+
+    `spent` is booked, as for every other end.
+    """
     with scoped_transaction(prepared.scope):
         return runs.end(
             scope=prepared.scope,
@@ -109,6 +116,7 @@ def fail(
             steps=steps,
             error_code=code,
             error_detail=detail[:500],
+            **spent.columns(),
         )
 
 
@@ -116,8 +124,10 @@ def reject(
     *,
     prepared: PreparedRun,
     context: Mapping[str, Any],
+    detail: str,
     now: datetime,
     steps: Sequence[Mapping[str, Any]] = (),
+    spent: Spent = Spent(),
 ) -> bool:
     """End the run as refused over budget, with the account at that time; nothing is learned.
 
@@ -131,12 +141,18 @@ def reject(
             now=now,
             steps=steps,
             error_code=ContextOverBudgetError.code,
+            error_detail=detail[:500],
             context=dict(context),
+            **spent.columns(),
         )
 
 
 def cancel(
-    *, prepared: PreparedRun, now: datetime, steps: Sequence[Mapping[str, Any]] = ()
+    *,
+    prepared: PreparedRun,
+    now: datetime,
+    steps: Sequence[Mapping[str, Any]] = (),
+    spent: Spent = Spent(),
 ) -> bool:
     """End the run as cancelled; nothing is learned from it. False if it had ended already."""
     with scoped_transaction(prepared.scope):
@@ -146,7 +162,36 @@ def cancel(
             status=RunStatus.CANCELLED,
             now=now,
             steps=steps,
+            **spent.columns(),
         )
+
+
+def add_to_ended(*, prepared: PreparedRun, steps: Sequence[Mapping[str, Any]], spent: Spent) -> Run:
+    """Give a run that somebody else ended the steps it took and what they cost; return it.
+
+    Its end stands: nothing but trace and usage is added, nothing to a run that succeeded, and
+    nothing twice. Cost: the queries of reading it; up to four more where there are steps.
+
+    Raises:
+        NotFoundError: The run is gone.
+    """
+    with scoped_transaction(prepared.scope):
+        if steps:
+            _add_to_ended(prepared.scope, prepared.run_id, steps, spent)
+        return runs.read_run(scope=prepared.scope, run_id=prepared.run_id)
+
+
+def _add_to_ended(
+    scope: Scope, run_id: str, steps: Sequence[Mapping[str, Any]], spent: Spent
+) -> None:
+    ended = Run.objects.in_scope(scope).filter(pk=run_id, status__in=_UNSUCCESSFUL)
+    # Locked, so that a repeat waits for a first try whose acknowledgement was lost.
+    if not list(ended.select_for_update().values_list("pk", flat=True)):
+        return
+    trace = RunTrace.objects.in_scope(scope).filter(run_id=run_id)
+    if trace.exclude(steps__contains=list(steps)).exists():
+        runs.add_steps(scope=scope, run_id=run_id, steps=steps)
+        ended.update(**spent.columns())
 
 
 def read_ended(*, prepared: PreparedRun) -> Run:

@@ -9,12 +9,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import Protocol
+from typing import Final, Protocol
 
 from memory.compression.turns import SummaryTurn
 from memory.ledger import Dropped
 from memory.providers.base import ChatMessage
 from memory.trust import ContextItem
+
+# The last turns, which every prompt of a thread shows, whole or cut (DESIGN 8).
+LAST_TURNS: Final = 2
 
 
 class Squeeze(IntEnum):

@@ -37,12 +37,14 @@ class ContextOverBudgetError(CredenceError):
 
     code = "context_over_budget"
 
-    def __init__(self, *, context: Mapping[str, Any], run_id: str | None = None) -> None:
-        """Keep the ledger, and the rejected run's id where there is a run."""
+    def __init__(
+        self, *, context: Mapping[str, Any], run_id: str | None = None, detail: str | None = None
+    ) -> None:
+        """Keep the ledger, the rejected run's id where there is a run, and what to do about it."""
         if run_id is not None:
             self.run_id = run_id
         self.context = context
-        super().__init__()
+        super().__init__(detail)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,7 +108,7 @@ def prepare(
         steps = prompt_steps(built=built, scope=session.scope, now=now, marks=marks)
         run = _accept(session, question, built, steps, now)
     if built.ledger.decision == "reject":
-        raise ContextOverBudgetError(run_id=run.pk, context=run.context)
+        raise ContextOverBudgetError(run_id=run.pk, context=run.context, detail=built.refusal)
     return PreparedRun(
         scope=session.scope,
         run=run,
@@ -154,6 +156,7 @@ def _accept(
             status=RunStatus.REJECTED,
             now=now,
             error_code=code,
+            error_detail=built.refusal,
         )
     return run
 
@@ -178,7 +181,7 @@ def prompt_steps(
         "candidate_count": ledger.candidate_count,
     }
     who = {"tenant_id": scope.tenant_id, "user_id": scope.user_id, "thread_id": scope.thread_id}
-    shown = {"prompt_tokens": ledger.prompt_tokens, "items": len(built.items)}
+    shown = {"prompt_tokens": ledger.prompt_tokens, "items": len(built.items), **built.parts}
     scoped_ms, assembled_ms = scoped_at - started, assembled_at - scoped_at
     taken: list[tuple[str, float, Mapping[str, Any]]] = [
         ("scope", scoped_ms, who),

@@ -13,6 +13,7 @@ from typing import Final
 from governance.policy_rules import Policy
 from memory.boundary import HistoryTurn, Wording, wrap_history
 from memory.compression.dedupe import dedupe
+from memory.compression.open_items import open_lines
 from memory.compression.turns import SummaryTurn
 from memory.cutting import BARE_MARK, fit_text
 from memory.sanitize import sanitize
@@ -20,7 +21,7 @@ from memory.scope import Scope
 from memory.tokens import estimate
 from threads.cut_marks import read_marks
 from threads.history import ThreadView, TurnHead, load_turns
-from threads.past import PackedPast, Recent, Squeeze
+from threads.past import LAST_TURNS, PackedPast, Recent, Squeeze
 from threads.rolling_rows import awaiting_rows, cut_rows, rolling_items, summary_rows
 from threads.turn_cutting import (
     LEAST_TURN_TOKENS,
@@ -31,8 +32,7 @@ from threads.turn_cutting import (
     referenced,
 )
 
-_NEEDLE_CHARS: Final = 16
-_OPEN_HEADS: Final = ("待办：", "待办:", "Open:")
+_NEEDLE_CHARS: Final = 3  # as much is left of any text that is cut
 
 LoadedTurns = Sequence[tuple[TurnHead, HistoryTurn]]
 
@@ -65,16 +65,19 @@ class RollingPast:
 
     def recent(self) -> Sequence[Recent]:
         """Return what shows each of the last turns: the start of a text, or the mark of a cut."""
-        last = self.loaded[max(len(self.loaded) - self.policy.count("recent_turns"), 0) :]
+        last = self.loaded[max(len(self.loaded) - LAST_TURNS, 0) :]
         marks = self.marks_of([head.run_id for head, _ in last])
         found = []
+        labels = (self.wording.user_label, self.wording.assistant_label)
         for head, turn in last:
+            said = zip(labels, (turn.user_text, turn.assistant_text), strict=True)
             starts = (
-                sanitize(text[: _NEEDLE_CHARS * 4]).text[:_NEEDLE_CHARS].strip()
-                for text in (turn.user_text, turn.assistant_text)
+                f"{label} {sanitize(text[: _NEEDLE_CHARS * 16]).text[:_NEEDLE_CHARS]}".strip()
+                for label, text in said
+                if text.strip()
             )
             cuts = marks[head.run_id]
-            needles = (*filter(None, starts), cuts.question, cuts.answer)
+            needles = (*starts, cuts.question, cuts.answer)
             found.append(Recent(run_id=head.run_id, needles=needles))
         return found
 
@@ -272,6 +275,9 @@ class _Draft:
         least = len(self.recent) * LEAST_TURN_TOKENS
         if limit > least:
             limit = max(limit - over - 2, least)
+        elif len(self.recent) > LAST_TURNS:
+            del self.recent[0]
+            limit = most  # those that stay may use what it leaves
         elif self.summary:
             self.summary = ""
             return limit
@@ -311,7 +317,7 @@ def _packed(past: RollingPast, draft: _Draft) -> PackedPast:
         reference_ids=tuple(
             line.reference_id for _, turn in turns for line in turn.tool_lines if line.reference_id
         ),
-        open_items=_open_items(draft.whole_summary),
+        open_items=open_lines(draft.whole_summary),
     )
 
 
@@ -327,9 +333,3 @@ def _leaving(past: RollingPast, shown: set[str]) -> tuple[SummaryTurn, ...]:
         for head, turn in past.loaded
         if head.run_id not in shown
     )
-
-
-def _open_items(summary: str) -> tuple[str, ...]:
-    """Return the open items of a summary, which name themselves at the head of their line."""
-    lines = (line.strip("-• \t") for line in summary.splitlines())
-    return tuple(line for line in lines if line.startswith(_OPEN_HEADS))

@@ -11,7 +11,6 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, replace
 from datetime import datetime
-from decimal import Decimal
 from itertools import count
 from time import perf_counter
 from typing import Any, Final
@@ -44,12 +43,16 @@ from threads.counting import Observation
 from threads.events import Delta, RunEvent, ToolCalled, ToolReturned
 from threads.pipeline import ContextOverBudgetError, PreparedRun
 from threads.run_prompt import RunPrompt, Window
-from threads.runs import Answered
+from threads.runs import Answered, Spent
 from threads.tool_rounds import ToolRound, message_json, tidy_calls
 from threads.tools.box import ToolBox
 from threads.tools.records import ToolOutcome
 
 _HOLDS_PER_LEASE: Final = 3
+_TOO_MUCH: Final = (
+    "What this run's tools were called with and returned does not fit the agent's window; ask for"
+    " less at once, or give the agent a larger one."
+)
 
 
 class EndedElsewhereError(CredenceError):
@@ -67,18 +70,11 @@ class _Said:
     model: str
 
 
-@dataclass(kw_only=True)
-class _Spent:
-    """What the calls of a run cost together: tokens as counted, dollars."""
-
-    input_tokens: int = 0
-    output_tokens: int = 0
-    cost_usd: Decimal = Decimal(0)
-    is_cost_known: bool = True
-
-
 class Rounds:
-    """The way of one run to its answer; `steps` says what happened, also where it failed."""
+    """The way of one run to its answer.
+
+    `steps` says what happened, and `spent` what that cost, also where it failed.
+    """
 
     def __init__(
         self,
@@ -89,6 +85,7 @@ class Rounds:
     ) -> None:
         """Take an accepted run, the messages its trace holds, and who hears of its events."""
         self.steps: list[Mapping[str, Any]] = list(prepared.steps)
+        self.spent = Spent()
         self._prepared = prepared
         self._stored = tuple(stored)
         self._tell = tell
@@ -98,7 +95,6 @@ class Rounds:
         )
         self._done: list[ToolRound] = []
         self._call_ids: set[str] = set()
-        self._spent = _Spent()
         self._observations: list[Observation] = []
         self._held_at = perf_counter()
 
@@ -133,7 +129,9 @@ class Rounds:
         if not window.is_within:
             changed = {"decision": "reject", "current_tokens": window.tokens}
             context = {**self._prepared.context, **changed}
-            raise ContextOverBudgetError(run_id=self._prepared.run_id, context=context)
+            raise ContextOverBudgetError(
+                run_id=self._prepared.run_id, context=context, detail=_TOO_MUCH
+            )
         return window
 
     def _fit_and_hold(self, tools: Sequence[ToolSpec]) -> Window:
@@ -162,13 +160,16 @@ class Rounds:
     ) -> _Said:
         """Make one call and book it, also where it fails."""
         call = _Call(started_at=timezone.now(), began=perf_counter())
+        self.spent = replace(self.spent, model=self._model_of(None))
         try:
             await self._listen(provider, window, tools, call)
             finished = _usable(call, is_offered=bool(tools))
         except BaseException as error:
-            self.steps.append(self._model_step(call, {"error_code": _code_of(error)}))
+            self._book(call, window, error)
             raise
-        self._book(call, finished, window, tools)
+        self._book(call, window)
+        if finished.usage is not None:
+            self._observe(window, tools, finished.usage)
         said = _Said(text=call.text, calls=tuple(call.calls), model=self._model_of(finished))
         # Looking for secrets takes time, and only what goes on needs it here.
         return await in_database_thread(lambda: self._tidied(said)) if said.calls else said
@@ -218,35 +219,41 @@ class Rounds:
         )
         return outcome
 
-    def _book(
-        self, call: _Call, finished: Finished, window: Window, tools: Sequence[ToolSpec]
-    ) -> None:
-        prepared, spent = self._prepared, self._spent
-        if finished.usage is not None:
-            self._observe(window, tools, finished.usage)
-        usage = finished.usage or Usage(
-            input_tokens=window.tokens or int(prepared.context["prompt_tokens"]),
-            output_tokens=estimate(call.text)
-            + sum(estimate(f"{made.name}{made.arguments}") for made in call.calls),
-        )
-        cost = price(
-            provider=prepared.agent.provider,
-            model=self._model_of(finished),
-            usage=usage,
-            now=call.started_at,
-        )
-        spent.input_tokens += usage.input_tokens
-        spent.output_tokens += usage.output_tokens
-        spent.cost_usd += cost.usd
-        spent.is_cost_known = spent.is_cost_known and cost.is_known
-        figures = {
-            "input_tokens": usage.input_tokens,
-            "output_tokens": usage.output_tokens,
-            "is_usage_reported": finished.usage is not None,
-            "finish_reason": finished.reason,
-            "tool_calls": len(call.calls),
-        }
+    def _book(self, call: _Call, window: Window, error: BaseException | None = None) -> None:
+        """Book a call: as it was counted, else as estimated if it ended, else as nothing."""
+        finished, reported = call.finished, call.reported(error)
+        figures: dict[str, Any] = {}
+        if reported is not None or finished is not None:
+            usage = reported or self._estimated(call, window)
+            self._spend(usage, model=self._model_of(finished), now=call.started_at)
+            figures = {
+                "input_tokens": usage.input_tokens,
+                "output_tokens": usage.output_tokens,
+                "is_usage_reported": reported is not None,
+            }
+        if finished is not None:
+            figures |= {"finish_reason": finished.reason, "tool_calls": len(call.calls)}
+        if error is not None:
+            figures["error_code"] = _code_of(error)
         self.steps.append(self._model_step(call, figures, model=self._model_of(finished)))
+
+    def _estimated(self, call: _Call, window: Window) -> Usage:
+        made = sum(estimate(f"{one.name}{one.arguments}") for one in call.calls)
+        return Usage(
+            input_tokens=window.tokens or int(self._prepared.context["prompt_tokens"]),
+            output_tokens=estimate(call.text) + made,
+        )
+
+    def _spend(self, usage: Usage, *, model: str, now: datetime) -> None:
+        spent = self.spent
+        cost = price(provider=self._prepared.agent.provider, model=model, usage=usage, now=now)
+        self.spent = Spent(
+            model=model,
+            input_tokens=spent.input_tokens + usage.input_tokens,
+            output_tokens=spent.output_tokens + usage.output_tokens,
+            cost_usd=spent.cost_usd + cost.usd,
+            is_cost_known=spent.is_cost_known and cost.is_known,
+        )
 
     def _observe(self, window: Window, tools: Sequence[ToolSpec], usage: Usage) -> None:
         """Keep what the provider's count teaches about how its model counts."""
@@ -256,16 +263,11 @@ class Rounds:
         if seen is not None:
             self._observations.append(seen)
 
-    def _model_of(self, finished: Finished) -> str:
-        return finished.model or self._prepared.request.model
+    def _model_of(self, finished: Finished | None) -> str:
+        return (finished.model if finished else "") or self._prepared.request.model
 
-    def _model_step(
-        self, call: _Call, figures: dict[str, Any], *, model: str = ""
-    ) -> dict[str, Any]:
-        known = {
-            "model": model or self._prepared.request.model,
-            "provider_id": self._prepared.config.id,
-        }
+    def _model_step(self, call: _Call, figures: dict[str, Any], *, model: str) -> dict[str, Any]:
+        known = {"model": model, "provider_id": self._prepared.config.id}
         return {
             "kind": "model",
             "started_at": call.started_at.isoformat(),
@@ -274,7 +276,7 @@ class Rounds:
         }
 
     def _answered(self, text: str, model: str, window: Window) -> Answered:
-        box, spent = self._prepared.tools, self._spent
+        box, spent = self._prepared.tools, self.spent
         is_as_stored = window.messages == self._stored
         return Answered(
             text=text,
@@ -304,6 +306,13 @@ class _Call:
     @property
     def text(self) -> str:
         return "".join(self.pieces)
+
+    def reported(self, error: BaseException | None) -> Usage | None:
+        """Return what the provider counted, also of a call that ended in an error."""
+        if self.finished is not None:
+            return self.finished.usage
+        counted = error.spent_tokens if isinstance(error, ProviderError) else None
+        return Usage(input_tokens=counted[0], output_tokens=counted[1]) if counted else None
 
 
 def _usable(call: _Call, *, is_offered: bool) -> Finished:

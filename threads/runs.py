@@ -34,6 +34,8 @@ from threads.tools.records import NewArtifact
 _UNFINISHED = (RunStatus.QUEUED, RunStatus.RUNNING)
 # Costs are kept to a hundred-millionth of a dollar, as the column is.
 _CENT_MILLIONTH = Decimal("0.00000001")
+# The largest number that the columns of tokens hold.
+_MOST_TOKENS = 2**31 - 1
 # A plain string: the type checker takes a literal one for another declaration of the attribute.
 _SHOWN: str = "shown_artifacts"
 
@@ -54,6 +56,27 @@ class Question:
     text: str
     metadata: Mapping[str, Any] = field(default_factory=dict)
     continues_run_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Spent:
+    """What the model calls of a run cost that ended so far: tokens as counted, dollars."""
+
+    model: str = ""
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cost_usd: Decimal = Decimal(0)
+    is_cost_known: bool = True
+
+    def columns(self) -> dict[str, Any]:
+        """Return it as a run's row keeps it."""
+        return {
+            "model": self.model,
+            "input_tokens": min(self.input_tokens, _MOST_TOKENS),
+            "output_tokens": min(self.output_tokens, _MOST_TOKENS),
+            "cost_usd": self.cost_usd.quantize(_CENT_MILLIONTH),
+            "is_cost_known": self.is_cost_known,
+        }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,9 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Final
 
 from memory.compression.extractive import extractive_summary
+from memory.compression.open_items import cut_before_open_lines, still_open
 from memory.compression.summary import check_summary, summary_messages
 from memory.compression.turns import SummaryTurn
 from memory.language import Language
@@ -38,7 +40,7 @@ _LEAST_TEXT_TOKENS: Final = 16
 _SHORTER: Final = 4
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class SummaryTask:
     """What is to be summarised, and within what. Texts are already sanitised."""
 
@@ -51,6 +53,11 @@ class SummaryTask:
     def source_tokens(self) -> int:
         """What the summary replaces."""
         return _tokens(self.turns) + estimate(self.previous)
+
+    @cached_property
+    def open_before(self) -> tuple[str, ...]:
+        """The open lines of the summary so far that no turn says are done."""
+        return still_open(previous=self.previous, turns=self.turns)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,17 +117,22 @@ def _prompt(task: SummaryTask) -> Prompt:
 def _read(answer: str, task: SummaryTask) -> Reading[str]:
     """Return an answer cleaned and within its cap, and whether it can be the summary."""
     text = clean(answer, language=task.language)
-    verdict = check_summary(
+    reason = _fault(text, task)
+    if reason == "too_long":
+        text = cut_before_open_lines(text, max_tokens=task.max_tokens)
+        reason = _fault(text, task)
+    return Reading(made=text, outcome=reason or OK)
+
+
+def _fault(text: str, task: SummaryTask) -> str:
+    """Return what keeps a text from being the summary, "" if nothing does."""
+    return check_summary(
         text=text,
         source_tokens=task.source_tokens,
         language=task.language,
         max_tokens=task.max_tokens,
-    )
-    is_fine = verdict.is_ok or verdict.reason == "too_long"
-    return Reading(
-        made=truncate_end(text, max_tokens=task.max_tokens),
-        outcome=OK if is_fine else verdict.reason,
-    )
+        open_before=task.open_before,
+    ).reason
 
 
 def _shorter(task: SummaryTask) -> SummaryTask:

@@ -233,7 +233,7 @@ def test_no_caller_can_say_what_is_written_back() -> None:
         taken |= set(inspect.signature(end).parameters)
     assert taken == {
         "principal", "agent_id", "request", "prepared", "answered", "code", "detail", "context",
-        "steps", "now",
+        "steps", "spent", "now",
     }  # fmt: skip
 
 

@@ -226,3 +226,79 @@ def test_memory_call_asks_for_a_summary_and_nothing_of_an_agent(server: FakeOpen
     roles = [message["role"] for message in server.requests[0].body["messages"]]
     assert roles == ["system", "user"]
     assert server.requests[0].body["messages"][0]["content"].startswith("Task: summarize")
+
+
+LOSSES = [
+    (
+        "zh",
+        "2026-06-01 出一份四十道题的试卷。\n待办：给教务处发最终稿\n- 待办：付 3850 元定金",
+        "2026-06-12 第三题换成红黑树。",
+        "2026-06-12 第三题换成红黑树。\n待办：把最终稿发给教务处\n待办：付 3850 元定金",
+        ("给教务处发最终稿", "付 3850 元定金"),
+    ),
+    (
+        "en",
+        "2026-06-01 An exam of forty questions.\n- Open: send the final draft to Bob\nOpen: book room 12",
+        "2026-06-12 Question three became a red-black tree.",
+        "2026-06-12 Question three is new.\nOpen: send Bob the final draft\nOpen: book room 12",
+        ("send the final draft to Bob", "book room 12"),
+    ),
+]
+
+
+@pytest.mark.req("A15")
+@pytest.mark.parametrize(("language", "previous", "lossy", "whole", "items"), LOSSES)
+def test_summary_that_loses_open_items_is_asked_for_again_then_made_without_a_model(
+    server: FakeOpenAI, language: str, previous: str, lossy: str, whole: str, items: Any
+) -> None:
+    asked = task(ZH * 8 if language == "zh" else EN * 8, language=language, previous=previous)
+    server.script(text(lossy), text(whole))
+    written = write(server, asked)
+    assert (written.text, written.method) == (whole, "model")
+    assert [call.outcome for call in written.calls] == ["lost_open_items", "ok"]
+    server.answer_with(lambda body: text(lossy))
+    written = write(server, asked, configs=[config(server), config(server)])
+    assert written.method == "extractive"
+    assert [call.outcome for call in written.calls] == ["lost_open_items"] * 3
+    assert [item for item in items if item not in written.text] == []
+
+
+@pytest.mark.parametrize(
+    ("language", "done", "pending"),
+    [
+        ("zh", "最终稿已经发给教务处了，请查收。定金 3850 元已付。", "请把最终稿发给教务处，定金还没付 3850 元。"),
+        (
+            "en",
+            "I sent the final draft to Bob. Room 12 is booked.",
+            "Will the final draft be sent to Bob? Room 12 is not booked.",
+        ),
+    ],
+)  # fmt: skip
+def test_open_items_that_the_new_turns_say_are_done_may_go(
+    server: FakeOpenAI, language: str, done: str, pending: str
+) -> None:
+    previous, lossy = next(row[1:3] for row in LOSSES if row[0] == language)
+    said = ZH * 8 if language == "zh" else EN * 8
+    server.answer_with(lambda body: text(lossy))
+    written = write(server, task(f"{said}\n{done}", language=language, previous=previous))
+    assert (written.text, written.method, len(written.calls)) == (lossy, "model", 1)
+    written = write(server, task(f"{said}\n{pending}", language=language, previous=previous))
+    assert {call.outcome for call in written.calls} == {"lost_open_items"}
+
+
+@pytest.mark.parametrize(("language", "previous", "items"), [(r[0], r[1], r[4]) for r in LOSSES])
+def test_summary_over_its_cap_is_cut_before_its_open_lines(
+    server: FakeOpenAI, language: str, previous: str, items: Any
+) -> None:
+    opening, *open_before = previous.split("\n")
+    server.script(text("\n".join([opening * 30, *open_before])))
+    asked = task(
+        ZH * 30 if language == "zh" else EN * 30,
+        language=language,
+        previous=previous,
+        max_tokens=200,
+    )
+    written = write(server, asked)
+    assert (written.method, len(written.calls)) == ("model", 1)
+    assert 150 < estimate(written.text) <= 200
+    assert [item for item in items if item not in written.text] == []

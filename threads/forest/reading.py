@@ -34,6 +34,9 @@ _COLUMNS: Final = (
     "token_count",
 )
 
+# What two messages of a turn cost in a prompt beside their texts: the lines around each.
+_FRAME_TOKENS: Final = 50
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RootNode:
@@ -192,7 +195,8 @@ def next_chunk(*, scope: Scope, thread_id: str, shape: ForestShape) -> Middle | 
     Cost: as `read_middle`.
     """
     middle = read_middle(scope=scope, thread_id=thread_id, shape=shape)
-    length = chunk_length(turn_tokens=[turn.tokens for turn in middle.turns], shape=shape)
+    costs = [turn.tokens + _FRAME_TOKENS for turn in middle.turns]
+    length = chunk_length(turn_tokens=costs, shape=shape)
     return Middle(upto_seq=middle.upto_seq, turns=middle.turns[:length]) if length else None
 
 

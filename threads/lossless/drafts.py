@@ -15,10 +15,10 @@ from memory.boundary import (
 from memory.providers.base import ChatMessage
 from threads.lossless.texts import MESSAGE_TOKENS, ShownText, ThreadTexts
 from threads.lossless.turns import LoadedTurn, ShownNode, ShownTurn, shorten_node, show_turn
+from threads.past import LAST_TURNS
 from threads.turn_cutting import TURN_OVERHEAD_TOKENS, fit_turns
 
 # The last turns are in every prompt that shows anything.
-LAST_TURNS: Final = 2
 
 
 @dataclass(kw_only=True)

@@ -15,7 +15,7 @@ from memory.boundary import Wording
 from memory.ledger import CUT, Dropped
 from memory.trust import ContextItem, Source
 from threads.forest.reading import RootNode
-from threads.lossless.drafts import LAST_TURNS, Draft, shrink
+from threads.lossless.drafts import Draft, shrink
 from threads.lossless.repeats import Repeats
 from threads.lossless.texts import ShownText, ThreadTexts
 from threads.lossless.turns import (
@@ -25,12 +25,12 @@ from threads.lossless.turns import (
     show_node,
     show_turn,
 )
-from threads.past import PackedPast, Recent, Squeeze
+from threads.past import LAST_TURNS, PackedPast, Recent, Squeeze
 from threads.turn_cutting import FittedTurn
 
 AWAITING: Final = "awaiting_summary"
 _MOST_ROUNDS: Final = 3
-_NEEDLE_CHARACTERS: Final = 6  # a cut turn may keep no more
+_NEEDLE_CHARACTERS: Final = 2  # as much is left of any text that is cut
 _MOST_NAMED: Final = 50  # the ledger is stored with every run
 
 

@@ -19,11 +19,11 @@ from memory.tokens import estimate
 from threads.forest.reading import ForestView, read_forest
 from threads.history import SHOWN
 from threads.history import tool_lines as read_tool_lines
-from threads.lossless.drafts import LAST_TURNS
 from threads.lossless.packing import LosslessPast, Unloaded
 from threads.lossless.texts import MESSAGE_TOKENS
 from threads.lossless.turns import LoadedTurn
 from threads.models import Agent, Message, Run, RunStatus
+from threads.past import LAST_TURNS
 
 __all__ = ["LosslessPast", "Unloaded", "read_lossless"]
 

@@ -20,6 +20,7 @@ from threads.prompt.given import IN_RUN_CHARS, PromptInput
 from threads.prompt.parts import (
     AFTER_PAST,
     BEFORE_PAST,
+    PREFERENCES,
     PROMPT_ORDER,
     PROMPT_ORDER_AFTER,
     Candidates,
@@ -37,6 +38,11 @@ from threads.round_frame import RoundFrame
 
 _ANNOUNCEMENT_TOKENS: Final = 12
 _MOST_TRIES: Final = 8
+_PAST_DOES_NOT_FIT: Final = (
+    "What must stay of the thread (its last turns, its open items, what the request refers to) and"
+    " of the preferences does not fit beside the request. Shorten the request, or give the agent a"
+    " larger window."
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,7 +67,7 @@ class Assembled:
     """A prompt, its ledger, and all that is needed to make it smaller while its run goes on.
 
     `messages` is empty and `filled` None where the prompt was rejected. `share` puts estimated
-    tokens into those of the model.
+    tokens into those of the model; `refusal` says why a prompt was rejected and what to do.
     """
 
     given: PromptInput
@@ -70,6 +76,7 @@ class Assembled:
     filled: Filled | None = None
     compressions: tuple[LevelStep, ...] = ()
     share: float = 1.0
+    refusal: str = ""
 
     @property
     def target(self) -> int:
@@ -86,6 +93,18 @@ class Assembled:
         after = [item for name in PROMPT_ORDER_AFTER for item in _shown(filled, name)]
         shown = (*before, *filled.squeezed.packed.items, *after)
         return [replace(item, tokens=scale(item.tokens, self.share)).as_json() for item in shown]
+
+    @property
+    def parts(self) -> dict[str, int]:
+        """What the prompt costs beside its sections, in tokens: the agent's own prompt, the tools."""
+        given = self.given
+        own = ChatMessage(role="system", content=given.agent.system_prompt)
+        with_tools = given.counter.sent((own,), tools=given.tools)
+        alone = given.counter.sent((own,))
+        return {
+            "system_tokens": alone if given.agent.system_prompt else 0,
+            "tool_tokens": with_tools - alone,
+        }
 
     @property
     def pending_summary(self) -> PendingSummary | None:
@@ -156,12 +175,12 @@ def assemble(given: PromptInput) -> Assembled:
     wanted = given.candidates()
     fixed = _fixed(given)
     if fixed.counted > given.limit or fixed.characters > IN_RUN_CHARS:
-        return _rejected(given, wanted, fixed)
+        return _rejected(given, wanted, fixed, _too_much(given, fixed))
     budget = given.limit - (fixed.counted - fixed.estimated)
     for _ in range(_MOST_TRIES):
         filled = _fill(given, wanted, fixed, budget)
         if filled is None:
-            return _rejected(given, wanted, fixed)
+            return _rejected(given, wanted, fixed, _PAST_DOES_NOT_FIT)
         messages = render(given, filled.sections, filled.squeezed.packed)
         counted = given.counter.bound(messages, tools=given.tools)
         shares = (
@@ -172,7 +191,21 @@ def assemble(given: PromptInput) -> Assembled:
             return _accepted(given, filled, messages, fixed)
         fits = fixed.estimated + int(_granted(filled) / max(shares))
         budget = min(budget, fits) - 8
-    return _rejected(given, wanted, fixed)
+    return _rejected(given, wanted, fixed, _PAST_DOES_NOT_FIT)
+
+
+def _too_much(given: PromptInput, fixed: Fixed) -> str:
+    """Say what of the irreducible part is too much, and what to do about it."""
+    if fixed.characters > IN_RUN_CHARS:
+        return (
+            f"A prompt holds at most {IN_RUN_CHARS:,} characters; the request and the agent's own"
+            f" prompt have {fixed.characters:,}. Shorten one of them."
+        )
+    return (
+        f"The request, the agent's own prompt and its tools cost {fixed.counted:,} tokens, and a"
+        f" prompt of this agent may cost {given.limit:,}. Shorten one of them, offer fewer tools,"
+        " or give the agent a larger window."
+    )
 
 
 def _room_share(used: int, fixed: int, limit: int) -> float:
@@ -220,12 +253,16 @@ def render(
 def _fill(given: PromptInput, wanted: Candidates, fixed: Fixed, budget: int) -> Filled | None:
     """Pack everything within `budget`, by priority; None if compressing the past did not help."""
     sections: dict[str, PackedSection] = {}
-    room = max(budget - fixed.estimated - fixed.announcement, 0)
-    room = _pack_into(sections, BEFORE_PAST, wanted, room)
+    # Preferences are as irreducible as the request: nothing makes room by taking from them.
+    preferences = sections[PREFERENCES] = wanted.pack(PREFERENCES, room=given.limit)
+    room = budget - fixed.estimated - fixed.announcement - preferences.row.granted
+    if preferences.text and room < 0:
+        return None
+    room = _pack_into(sections, BEFORE_PAST, wanted, max(room, 0))
     usual = given.past.pack(cap=min(given.past.usual_cap(), given.limit))
     needed = Demand(
         target=budget,
-        irreducible=fixed.estimated + sections["preferences"].row.granted,
+        irreducible=fixed.estimated + preferences.row.granted,
         needed=sections["facts"].row.granted + sections["core"].row.granted + usual.tokens,
         is_anything_cut=_is_cut(sections) or bool(usual.dropped),
     )
@@ -321,11 +358,12 @@ def _estimated(messages: Sequence[ChatMessage], filled: Filled) -> int:
     return prompt_tokens(rest) + past.tokens
 
 
-def _rejected(given: PromptInput, wanted: Candidates, fixed: Fixed) -> Assembled:
+def _rejected(given: PromptInput, wanted: Candidates, fixed: Fixed, refusal: str) -> Assembled:
     """Account for a prompt that can not be: what everything would have cost, nothing granted."""
-    names = (*BEFORE_PAST, *AFTER_PAST)
+    names = (PREFERENCES, *BEFORE_PAST, *AFTER_PAST)
     packed = [wanted.pack(name, room=given.limit) for name in names]
     usual = given.past.pack(cap=min(given.past.usual_cap(), given.limit))
     rows = [*(one.row for one in packed), past_row(given, usual)]
     outcome = Outcome(decision="reject", wanted=sum(row.wanted for row in rows))
-    return Assembled(given=given, ledger=account(given, rows, fixed, outcome=outcome))
+    ledger = account(given, rows, fixed, outcome=outcome)
+    return Assembled(given=given, ledger=ledger, refusal=refusal)

@@ -26,7 +26,7 @@ from threads.tools.records import WorkspaceFile
 
 _RANDOM: Final = SystemRandom()
 _TAG_SALT: Final = "credence.threads.tag"
-_TAG_DIGITS: Final = 20
+_TAG_DIGITS: Final = 10  # it stands around every message of the past
 
 
 def load_prompt(

@@ -16,7 +16,8 @@ from threads.request import HandedFact, HandedMaterial
 from threads.tools.records import WorkspaceFile
 
 # Filled before the thread's past, and after it; each by priority (DESIGN 4).
-BEFORE_PAST: Final = ("preferences", "facts", "core")
+PREFERENCES: Final = "preferences"
+BEFORE_PAST: Final = ("facts", "core")
 AFTER_PAST: Final = ("continue", "reference", "related", "guidelines")
 PROMPT_ORDER: Final = ("guidelines", "preferences", "facts", "core")
 PROMPT_ORDER_AFTER: Final = ("related", "reference", "continue")
