@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 
 from memory.compression.anchors import Anchor, is_in
 from memory.compression.folding import fold
+from memory.compression.open_items import still_open
 from memory.compression.turns import SummaryTurn
 from memory.language import Language
 from memory.providers.sentences import Sentence, idf, sentences_of, terms_of
@@ -22,6 +23,7 @@ _OLD_WEIGHT = 1.2
 _OPEN_WEIGHT = 2.0
 # Above every weight that words can give a line.
 _PINNED_WEIGHT = 1e6
+_OPEN_ITEM_WEIGHT = 2 * _PINNED_WEIGHT
 
 _DECISION = re.compile(
     "决定|确定|确认|改成|改为|必须|不要|约定|截止|要求|偏好|喜欢|采用|选用|完成|上线"
@@ -68,14 +70,16 @@ def extractive_summary(
     the caller's.
 
     Args:
-        previous: The summary so far.
+        previous: The summary so far; its open lines come before all others, but those that the
+            turns say are done.
         turns: What has to be folded in, oldest first.
         language: Of the speakers' names.
         max_tokens: The cap of the summary.
         pinned: Anchors that must not get lost: of the lines that hold one the best comes first.
     """
     lines = [*_old_lines(previous), *_new_lines(turns, language)]
-    chosen = _choose(_pinned(_weighed(lines), pinned), max_tokens)
+    items = still_open(previous=previous, turns=turns)
+    chosen = _choose(_kept_open(_pinned(_weighed(lines), pinned), items), max_tokens)
     while chosen:
         text = "\n".join(line.text for line in chosen)
         if estimate(text) <= max_tokens:
@@ -159,6 +163,16 @@ def _pinned(lines: Sequence[_Line], anchors: Sequence[Anchor]) -> list[_Line]:
     ]
 
 
+def _kept_open(lines: Sequence[_Line], items: Sequence[str]) -> list[_Line]:
+    """Return the lines, those of the summary so far that are open still put above the rest."""
+    return [
+        replace(line, weight=line.weight + _OPEN_ITEM_WEIGHT)
+        if line.turn is None and line.text.endswith(tuple(items))
+        else line
+        for line in lines
+    ]
+
+
 def _choose(lines: Sequence[_Line], max_tokens: int) -> list[_Line]:
     """Return the most telling lines that fit, no two the same, in their own order."""
     chosen: list[_Line] = []
@@ -168,7 +182,7 @@ def _choose(lines: Sequence[_Line], max_tokens: int) -> list[_Line]:
         cost = estimate(line.text) + 1
         is_full = line.turn is not None and per_turn.get(line.turn, 0) >= _MAX_PER_TURN
         is_crowded = is_full and line.weight < _PINNED_WEIGHT
-        if cost > room or is_crowded or any(_is_same(line.terms, other.terms) for other in chosen):
+        if cost > room or is_crowded or any(_is_same(line, other) for other in chosen):
             continue
         chosen.append(line)
         room -= cost
@@ -177,8 +191,11 @@ def _choose(lines: Sequence[_Line], max_tokens: int) -> list[_Line]:
     return sorted(chosen, key=lambda line: line.order)
 
 
-def _is_same(terms: frozenset[str], others: frozenset[str]) -> bool:
-    """Say whether two lines say the same, numbers included."""
+def _is_same(line: _Line, other: _Line) -> bool:
+    """Say whether two lines say the same, numbers included; open items only word for word."""
+    if line.weight >= _OPEN_ITEM_WEIGHT:
+        return line.text == other.text
+    terms, others = line.terms, other.terms
     if {term for term in terms ^ others if term.isdigit()}:
         return False
     return len(terms & others) >= _SAME_SHARE * max(len(terms), len(others), 1)

@@ -4,35 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Final, Literal
-
-import re2
+from typing import Final
 
 from memory.compression.node_content import NodeContent
 from memory.compression.node_prompts import NODE_RULES
+from memory.compression.open_items import are_items_lost
 from memory.compression.summary import SummaryFault, check_summary
 from memory.language import Language
-from memory.providers.sentences import terms_of
 from memory.tokens import estimate
-
-NodeFault = SummaryFault | Literal["lost_open_items"]
 
 _ECHO_CHARS: Final = 24
 _ECHOES: Final = tuple(
     rule[:_ECHO_CHARS].lower() for rules in NODE_RULES.values() for rule in rules
 )
-# Of the telling words of an item, in one and the same line.
-_COVERED: Final = 0.7
-_MOST_LINES: Final = 2_000
-_HAN = re2.compile(r"[\x{3400}-\x{4dbf}\x{4e00}-\x{9fff}]")
-_FILLERS: Final = frozenset("的了在是和与及把将要需请再也都就给我你他她它们这那个待办")
-_NUMERALS: Final = frozenset("零一二三四五六七八九十百千万两甲乙丙丁上中下")
-_DONE = re2.compile(
-    r"(?i)完成|已|办好|办妥|好了|取消|不再|无需|解决|交付|提交|上线|发出|关闭|搞定|结束"
-    r"|\b(?:done|complet\w+|finish\w+|ship\w+|deliver\w+|sent|submitt\w+|cancel\w+|dropped|closed"
-    r"|resolved|fixed|no longer|booked|settled|paid|answered|merged|released)\b"
-)
-_ENDING = re2.compile(r"(?:ing|ed|es|s|e)$")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,7 +24,7 @@ class NodeVerdict:
     """Whether a node may be stored, and if not the one reason why ("" if it may)."""
 
     is_ok: bool
-    reason: NodeFault
+    reason: SummaryFault
 
 
 def check_node(
@@ -73,7 +57,7 @@ def check_node(
 
 def _fault(
     content: NodeContent, rendered: str, source_tokens: int, language: Language
-) -> NodeFault:
+) -> SummaryFault:
     """Return what is wrong with the node as a summary; its headings and file names prove nothing."""
     said = [
         *(entry.text for entry in content.timeline),
@@ -93,28 +77,5 @@ def _fault(
 
 def _lost(open_before: Iterable[str], content: NodeContent) -> bool:
     """Say whether an item that was open is neither open still nor named as done."""
-    still = [_words(item) for item in content.open_items]
     others = (*(entry.text for entry in content.timeline), *content.decisions, *content.pitfalls)
-    done = [_words(line) for line in others if _DONE.search(line)]
-    lines = [*still, *done][:_MOST_LINES]
-    return any(not _is_covered(item, lines) for item in open_before)
-
-
-def _is_covered(item: str, lines: Iterable[frozenset[str]]) -> bool:
-    """Say whether one line holds the numbers and most of the telling words of an item."""
-    words = _words(item)
-    numbers = {word for word in words if word.isdigit() or word in _NUMERALS}
-    least = _COVERED * len(words)
-    return not words or any(numbers <= line and len(words & line) >= least for line in lines)
-
-
-def _words(text: str) -> frozenset[str]:
-    """Return the telling words of a text, folded: Han characters, and the stems of other words."""
-    letters = {letter for letter in _HAN.findall(text) if letter not in _FILLERS}
-    folded = _HAN.sub(" ", text)
-    return frozenset(letters | {_stem(term) for term in terms_of(folded)})
-
-
-def _stem(word: str) -> str:
-    """Return an English word without its commonest endings, roughly."""
-    return _ENDING.sub("", word) if len(word) > len("done") else word
+    return are_items_lost(open_before=open_before, still=content.open_items, told=others)

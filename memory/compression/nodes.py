@@ -7,7 +7,7 @@ is made without a model.
 
 from __future__ import annotations
 
-from memory.compression.node_checks import NodeFault, NodeVerdict, check_node
+from memory.compression.node_checks import NodeVerdict, check_node
 from memory.compression.node_content import (
     EmptyNodeSourceError,
     NodeChild,
@@ -26,7 +26,6 @@ __all__ = [
     "EmptyNodeSourceError",
     "NodeChild",
     "NodeContent",
-    "NodeFault",
     "NodeSource",
     "NodeVerdict",
     "TimelineEntry",

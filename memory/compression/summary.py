@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from memory.compression.extractive import extractive_summary
+from memory.compression.open_items import are_open_lines_lost
 from memory.compression.turns import SummaryTurn
 from memory.language import Language, dominant_language
 from memory.tokens import estimate
@@ -125,7 +126,16 @@ _REFUSAL = re.compile(
 _ECHO_CHARS = 24
 _ECHOES = (TASK_LINE.lower(), *(rule[:_ECHO_CHARS].lower() for rule in (*_RULES_ZH, *_RULES_EN)))
 
-SummaryFault = Literal["", "empty", "echo", "refusal", "wrong_language", "not_shorter", "too_long"]
+SummaryFault = Literal[
+    "",
+    "empty",
+    "echo",
+    "refusal",
+    "wrong_language",
+    "not_shorter",
+    "lost_open_items",
+    "too_long",
+]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -171,7 +181,12 @@ def turns_lines(*, turns: Sequence[SummaryTurn], language: Language) -> Iterator
 
 
 def check_summary(
-    *, text: str, source_tokens: int, language: Language, max_tokens: int
+    *,
+    text: str,
+    source_tokens: int,
+    language: Language,
+    max_tokens: int,
+    open_before: Sequence[str] = (),
 ) -> SummaryVerdict:
     """Return whether what a model wrote can be the summary.
 
@@ -180,15 +195,20 @@ def check_summary(
         source_tokens: The heuristic estimate of the summary so far and the turns together.
         language: The language it should be in; for English, other non-Chinese languages pass.
         max_tokens: Its cap. "too_long" is looked at last: otherwise fine, the caller may cut it.
+        open_before: The open lines of the summary so far that are open still
+            (memory.compression.open_items.still_open); each has to be there, or be named as done.
     """
-    reason = _fault(text, source_tokens, language, max_tokens)
+    reason = _fault(text, source_tokens, language)
+    if not reason and are_open_lines_lost(open_before=open_before, summary=text):
+        reason = "lost_open_items"
+    if not reason and estimate(text) > max_tokens:
+        reason = "too_long"
     return SummaryVerdict(is_ok=not reason, reason=reason)
 
 
-def _fault(text: str, source_tokens: int, language: Language, max_tokens: int) -> SummaryFault:
-    """Return the first thing that is wrong with a summary."""
+def _fault(text: str, source_tokens: int, language: Language) -> SummaryFault:
+    """Return the first thing that is wrong with a summary as such."""
     folded = text.lower()
-    tokens = estimate(text)
     if not any(letter.isalnum() for letter in text):
         return "empty"
     if any(echo in folded for echo in _ECHOES):
@@ -197,9 +217,7 @@ def _fault(text: str, source_tokens: int, language: Language, max_tokens: int) -
         return "refusal"
     if not _is_in(language, text):
         return "wrong_language"
-    if tokens >= source_tokens:
-        return "not_shorter"
-    return "too_long" if tokens > max_tokens else ""
+    return "not_shorter" if estimate(text) >= source_tokens else ""
 
 
 def _is_in(language: Language, text: str) -> bool:
