@@ -21,6 +21,7 @@ from threads.pipeline import ContextOverBudgetError, PreparedRun
 from threads.runs import Answered, Spent, Written
 from threads.token_fits import learn
 
+_NOTHING: Final = Spent()
 _UNSUCCESSFUL: Final = (RunStatus.FAILED, RunStatus.CANCELLED, RunStatus.REJECTED)
 
 
@@ -101,7 +102,7 @@ def fail(
     detail: str,
     now: datetime,
     steps: Sequence[Mapping[str, Any]] = (),
-    spent: Spent = Spent(),
+    spent: Spent = _NOTHING,
 ) -> bool:
     """End the run as failed; nothing is learned from it. False if it had ended already.
 
@@ -127,7 +128,7 @@ def reject(
     detail: str,
     now: datetime,
     steps: Sequence[Mapping[str, Any]] = (),
-    spent: Spent = Spent(),
+    spent: Spent = _NOTHING,
 ) -> bool:
     """End the run as refused over budget, with the account at that time; nothing is learned.
 
@@ -152,7 +153,7 @@ def cancel(
     prepared: PreparedRun,
     now: datetime,
     steps: Sequence[Mapping[str, Any]] = (),
-    spent: Spent = Spent(),
+    spent: Spent = _NOTHING,
 ) -> bool:
     """End the run as cancelled; nothing is learned from it. False if it had ended already."""
     with scoped_transaction(prepared.scope):

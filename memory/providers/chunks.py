@@ -41,8 +41,9 @@ class AnswerReader:
     """Collects one answer; call `feed` for each JSON value and `finish` when there are no more.
 
     `has_progressed` says whether the last `feed` brought anything of the model's (text, reasoning
-    or a piece of a tool call): only that counts against the timeouts. `describe_error` makes the
-    detail of an error the provider reports inside a 200 answer.
+    or a piece of a tool call): only that counts against the timeouts. `usage` is what the provider
+    has counted so far, also of an answer that is of no use. `describe_error` makes the detail of an
+    error the provider reports inside a 200 answer.
     """
 
     def __init__(self, *, model: str, describe_error: Callable[[object], str]) -> None:
@@ -53,7 +54,7 @@ class AnswerReader:
         self._describe_error = describe_error
         self._model = model
         self._reason: str | None = None
-        self._usage: Usage | None = None
+        self.usage: Usage | None = None
         self._calls: list[_PartialCall] = []
         self._size = 0
         self._has_text = False
@@ -89,7 +90,7 @@ class AnswerReader:
             raise ProviderError("The provider's answer is empty.")
         rest = self._text("", is_last=True)
         reason = self._reason or ("tool_calls" if calls else "stop")
-        return [*rest, *calls, Finished(reason=reason, model=self._model, usage=self._usage)]
+        return [*rest, *calls, Finished(reason=reason, model=self._model, usage=self.usage)]
 
     def _read_frame(self, chunk: Mapping[str, object]) -> None:
         model = chunk.get("model")
@@ -97,7 +98,7 @@ class AnswerReader:
             self._model = mended(model.strip())[:_MAX_NAME_CHARACTERS]
         usage = _usage(chunk.get("usage"))
         if usage is not None:
-            self._usage = usage
+            self.usage = usage
             self.has_usage = True
 
     def _read_choice(self, choice: Mapping[str, object]) -> list[ChatEvent]:

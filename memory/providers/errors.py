@@ -21,10 +21,12 @@ class ProviderError(CredenceError):
 
     Attributes:
         field: What was entered wrong, where a provider is being made or changed.
+        spent_tokens: Tokens in and out of a call whose answer is of no use, where it was counted.
     """
 
     code: ClassVar[str] = "provider_error"
     field: str | None = None
+    spent_tokens: tuple[int, int] | None = None
 
     def __init__(self, detail: str | None = None, *, status: int | None = None) -> None:
         """Keep `detail` and the provider's HTTP `status`, where there was one."""

@@ -99,6 +99,10 @@ class OpenAICompatibleProvider:
                 await exchange.close()
             for event in reader.finish(saw_done=exchange.is_complete):
                 yield event
+        except ProviderError as error:
+            if reader.usage is not None:
+                error.spent_tokens = (reader.usage.input_tokens, reader.usage.output_tokens)
+            raise
         finally:
             self._streams -= 1
             await self._close_if_retired()

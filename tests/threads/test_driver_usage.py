@@ -16,7 +16,7 @@ from memory.db_threads import in_database_thread
 from memory.providers import registry
 from memory.rls import scoped_transaction
 from tests.factories import scope_of
-from tests.fakes.openai_replies import Answer, Body, calls, status, text
+from tests.fakes.openai_replies import Answer, Body, calls, status, text, tool_call
 from tests.fakes.openai_server import FakeOpenAI
 from tests.talking import last_of, learned, prepare, stored_run
 from tests.threads.tooled import messages_stored, scripted, trace_of
@@ -35,12 +35,10 @@ def spent_of(run: Run) -> tuple[int, int, str]:
 
 
 def make_it_cost(tenant: Any, agent: Any) -> None:
-    """Let the agent's calls have a price: a model of a cloud that is listed."""
+    """Let the agent's calls have a price: those of a cloud whose models are listed."""
     agent.provider.locality, agent.provider.vendor = "cloud", "openai"
-    agent.model = "gpt-4o"
     with scoped_transaction(scope_of(tenant)):
         agent.provider.save()
-        agent.save()
 
 
 def reported(key: Any) -> tuple[int, int, Decimal]:
@@ -61,13 +59,19 @@ def test_failed_run_books_the_calls_that_ended(world: Any, server: FakeOpenAI) -
 def test_cost_of_a_failed_run_is_in_the_report(world: Any, server: FakeOpenAI) -> None:
     tenant, key, agent = world
     make_it_cost(tenant, agent)
-    server.answer_with(
-        lambda body: calls(LOOK, usage=(1000, 100)) if len(body["messages"]) == 1 else status(404)
-    )
+    said = {"role": "assistant", "tool_calls": [tool_call(*LOOK)]}
+    counted = {"prompt_tokens": 1000, "completion_tokens": 100}
+    whole = {
+        "model": "gpt-4o-mini",
+        "choices": [{"index": 0, "message": said, "finish_reason": "tool_calls"}],
+        "usage": counted,
+    }
+    server.script(Body(content=json.dumps(whole).encode()), status(404))
     prepared, _ = scripted(prepare(key, agent, "hi"), lambda call: "found")
     assert isinstance(last_of(prepared), Failed)
     run = stored_run(prepared)
-    assert (run.input_tokens, run.output_tokens) == (1000, 100)
+    assert run.is_cost_known
+    assert run.cost_usd > 0
     assert reported(key) == (1000, 100, run.cost_usd)
 
 
