@@ -53,6 +53,9 @@ _TOO_MUCH: Final = (
     "What this run's tools were called with and returned does not fit the agent's window; ask for"
     " less at once, or give the agent a larger one."
 )
+_TOO_MANY_ROUNDS: Final = (
+    "The model kept calling tools beyond the agent's tool_rounds limit and gave no answer."
+)
 
 
 class EndedElsewhereError(CredenceError):
@@ -89,6 +92,7 @@ class Rounds:
         self._prepared = prepared
         self._stored = tuple(stored)
         self._tell = tell
+        self._specs = prepared.tools.specs() if prepared.tools else ()
         self._prompt = RunPrompt(
             base=prepared.prompt,
             language=resolve(prepared.agent.language, prepared.run.input),
@@ -106,8 +110,7 @@ class Rounds:
             EndedElsewhereError: The run was ended meanwhile.
             ProviderError: A call failed, or was answered by what can not be used.
         """
-        box = self._prepared.tools
-        specs = box.specs() if box else ()
+        box, specs = self._prepared.tools, self._specs
         most_rounds = self._prepared.policy.count("tool_rounds")
         provider = chat_provider(self._prepared.config)
         for number in count():
@@ -163,16 +166,33 @@ class Rounds:
         self.spent = replace(self.spent, model=self._model_of(None))
         try:
             await self._listen(provider, window, tools, call)
-            finished = _usable(call, is_offered=bool(tools))
+            finished = self._usable(call, is_offered=bool(tools))
         except BaseException as error:
             self._book(call, window, error)
             raise
         self._book(call, window)
         if finished.usage is not None:
             self._observe(window, tools, finished.usage)
-        said = _Said(text=call.text, calls=tuple(call.calls), model=self._model_of(finished))
+        calls = tuple(call.calls) if tools else ()  # beside text, those not offered are let go
+        said = _Said(text=call.text, calls=calls, model=self._model_of(finished))
         # Looking for secrets takes time, and only what goes on needs it here.
         return await in_database_thread(lambda: self._tidied(said)) if said.calls else said
+
+    def _usable(self, call: _Call, *, is_offered: bool) -> Finished:
+        """Return the end of a call whose answer can be used; after the last round, for its text.
+
+        Raises:
+            ProviderError: It is empty or unfinished, or does nothing but call what was not offered.
+        """
+        has_text = bool(call.text.strip())
+        if call.calls and not is_offered:
+            if not self._specs:
+                raise ProviderError("The provider called a tool although none was offered.")
+            if not has_text:
+                raise ProviderError(_TOO_MANY_ROUNDS)
+        if call.finished is None or not (call.calls or has_text):
+            raise ProviderError("The provider ended without an answer.")
+        return call.finished
 
     def _tidied(self, said: _Said) -> _Said:
         """Return an answer with calls as it may be sent back and stored."""
@@ -313,19 +333,6 @@ class _Call:
             return self.finished.usage
         counted = error.spent_tokens if isinstance(error, ProviderError) else None
         return Usage(input_tokens=counted[0], output_tokens=counted[1]) if counted else None
-
-
-def _usable(call: _Call, *, is_offered: bool) -> Finished:
-    """Return the end of a call whose answer can be used.
-
-    Raises:
-        ProviderError: It is empty or unfinished, or calls tools that were not offered.
-    """
-    if call.calls and not is_offered:
-        raise ProviderError("The provider called a tool although none was offered.")
-    if call.finished is None or not (call.calls or call.text.strip()):
-        raise ProviderError("The provider ended without an answer.")
-    return call.finished
 
 
 def _code_of(error: BaseException) -> str:

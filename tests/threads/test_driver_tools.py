@@ -147,6 +147,44 @@ def test_call_after_the_last_round_is_made_without_tools(
     assert len(messages_stored(prepared)) == 2 + 2 * rounds
 
 
+@pytest.mark.parametrize("rounds", [0, 1])
+@pytest.mark.parametrize("reason", ["tool_calls", "stop"])
+def test_text_beside_calls_after_the_last_round_is_the_answer(
+    world: Any, server: FakeOpenAI, rounds: int, reason: str
+) -> None:
+    _, key, agent = world
+    server.script(
+        *[calls(("look", "{}"))] * rounds, calls(("look", "{}"), said="库存 3 件。", finish=reason)
+    )
+    prepared, box = scripted(prepare(key, agent, "hi"), lambda call: "found")
+    prepared = with_policy(prepared, tool_rounds=rounds)
+    events = events_of(prepared)
+    assert isinstance(events[-1], Completed)
+    assert stored_run(prepared).output == "库存 3 件。"
+    assert len(box.calls) == rounds
+    assert sum(isinstance(one, ToolCalled) for one in events) == rounds
+    assert messages_stored(prepared)[-1].tool_calls == []
+    models = [step["data"] for step in trace_of(prepared).steps if step["kind"] == "model"]
+    assert (models[-1]["finish_reason"], models[-1]["tool_calls"]) == (reason, 1)
+
+
+@pytest.mark.parametrize("said", ["", " \n"])
+def test_calls_alone_after_the_last_round_fail_and_say_why(
+    world: Any, server: FakeOpenAI, said: str
+) -> None:
+    tenant, key, agent = world
+    server.script(calls(("look", "{}")), calls(("look", "{}"), said=said))
+    prepared, box = scripted(prepare(key, agent, "hi"), lambda call: "found")
+    last = last_of(with_policy(prepared, tool_rounds=1))
+    assert isinstance(last, Failed)
+    assert last.code == "provider_error"
+    assert "kept calling tools" in last.detail
+    assert "tool_rounds" in last.detail
+    assert stored_run(prepared).error_detail == last.detail
+    assert len(box.calls) == 1
+    assert learned(tenant)["answers"] == 0
+
+
 @pytest.mark.parametrize("has_text", [True, False])
 def test_tool_called_that_was_not_offered_fails_the_run(
     world: Any, server: FakeOpenAI, has_text: bool
