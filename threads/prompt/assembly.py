@@ -37,7 +37,10 @@ from threads.prompt.squeezing import (
 from threads.round_frame import RoundFrame
 
 _ANNOUNCEMENT_TOKENS: Final = 12
-_MOST_TRIES: Final = 8
+_MOST_TRIES: Final = 10
+_ALL: Final = 10**9  # no bound but the sections' own caps
+# How much of the room facts and core may take before the past, at most; less if it needs more.
+_SHARES_BEFORE_PAST: Final = (1.0, 0.5, 0.25, 0.0)
 _PAST_DOES_NOT_FIT: Final = (
     "What must stay of the thread (its last turns, its open items, what the request refers to) and"
     " of the preferences does not fit beside the request. Shorten the request, or give the agent a"
@@ -167,20 +170,22 @@ def _shown(filled: Filled, name: str) -> Sequence[Any]:
 def assemble(given: PromptInput) -> Assembled:
     """Spend the budget by priority and account for it; see DESIGN 4 for the decisions.
 
-    The sections are packed by the heuristic; the prompt is then counted as its model counts, and
-    packed again within less where it is over the target. When the irreducible part alone is over
-    the target, or compressing did not help, nothing is assembled and the decision is `reject`.
+    The sections are packed within their own caps; the prompt is then counted as its model counts,
+    and packed again within less where it is over the target. When the irreducible part alone is
+    over the target, or compressing did not help, nothing is assembled and the decision is `reject`.
     Cost: no query, but for the ids of turns that must be cut.
     """
     wanted = given.candidates()
     fixed = _fixed(given)
     if fixed.counted > given.limit or fixed.characters > IN_RUN_CHARS:
         return _rejected(given, wanted, fixed, _too_much(given, fixed))
-    budget = given.limit - (fixed.counted - fixed.estimated)
+    budget = _ALL
+    steps: tuple[LevelStep, ...] = ()
     for _ in range(_MOST_TRIES):
         filled = _fill(given, wanted, fixed, budget)
-        if filled is None:
-            return _rejected(given, wanted, fixed, _PAST_DOES_NOT_FIT)
+        steps = filled.squeezed.steps
+        if not filled.squeezed.is_within:
+            break
         messages = render(given, filled.sections, filled.squeezed.packed)
         counted = given.counter.bound(messages, tools=given.tools)
         shares = (
@@ -191,7 +196,7 @@ def assemble(given: PromptInput) -> Assembled:
             return _accepted(given, filled, messages, fixed)
         fits = fixed.estimated + int(_granted(filled) / max(shares))
         budget = min(budget, fits) - 8
-    return _rejected(given, wanted, fixed, _PAST_DOES_NOT_FIT)
+    return _rejected(given, wanted, fixed, _PAST_DOES_NOT_FIT, steps)
 
 
 def _too_much(given: PromptInput, fixed: Fixed) -> str:
@@ -250,26 +255,29 @@ def render(
     )
 
 
-def _fill(given: PromptInput, wanted: Candidates, fixed: Fixed, budget: int) -> Filled | None:
-    """Pack everything within `budget`, by priority; None if compressing the past did not help."""
-    sections: dict[str, PackedSection] = {}
-    # Preferences are as irreducible as the request: nothing makes room by taking from them.
-    preferences = sections[PREFERENCES] = wanted.pack(PREFERENCES, room=given.limit)
+def _fill(given: PromptInput, wanted: Candidates, fixed: Fixed, budget: int) -> Filled:
+    """Pack everything within `budget`, by priority; whether the past fits, it says itself.
+
+    Preferences are as irreducible as the request: nothing makes room by taking from them. Facts and
+    core come before the past, but not so much of them that the past can not be told at all.
+    """
+    preferences = wanted.pack(PREFERENCES, room=given.limit)
     room = budget - fixed.estimated - fixed.announcement - preferences.row.granted
-    if preferences.text and room < 0:
-        return None
-    room = _pack_into(sections, BEFORE_PAST, wanted, max(room, 0))
     usual = given.past.pack(cap=min(given.past.usual_cap(), given.limit))
-    needed = Demand(
-        target=budget,
-        irreducible=fixed.estimated + preferences.row.granted,
-        needed=sections["facts"].row.granted + sections["core"].row.granted + usual.tokens,
-        is_anything_cut=_is_cut(sections) or bool(usual.dropped),
-    )
-    squeezed = _past_within(_frame(given, sections, usual, room), needed)
-    if squeezed is None:
-        return None
-    _pack_into(sections, AFTER_PAST, wanted, room - squeezed.packed.tokens)
+    for share in _SHARES_BEFORE_PAST:
+        sections = {PREFERENCES: preferences}
+        before = int(max(room, 0) * share)
+        taken = before - _pack_into(sections, BEFORE_PAST, wanted, before)
+        needed = Demand(
+            target=budget,
+            irreducible=fixed.estimated + preferences.row.granted,
+            needed=taken + usual.tokens,
+            is_anything_cut=_is_cut(sections) or bool(usual.dropped),
+        )
+        squeezed = _past_within(_frame(given, sections, usual, room - taken), needed)
+        if squeezed.is_within or not taken:
+            break
+    _pack_into(sections, AFTER_PAST, wanted, room - taken - squeezed.packed.tokens)
     demand = replace(
         needed,
         optional=[sections[name].row.wanted for name in AFTER_PAST],
@@ -304,8 +312,8 @@ def _frame(
     )
 
 
-def _past_within(frame: Frame, needed: Demand) -> Squeezed | None:
-    """Return the past as it is where it fits, compressed where it does not, None if it can not."""
+def _past_within(frame: Frame, needed: Demand) -> Squeezed:
+    """Return the past as it is where it fits, compressed where it does not."""
     if decide(needed) in {"pass", "trim"} and frame.usual.tokens <= frame.room:
         return Squeezed(packed=frame.usual, frame=frame)
     return squeeze_past(frame)
@@ -358,7 +366,13 @@ def _estimated(messages: Sequence[ChatMessage], filled: Filled) -> int:
     return prompt_tokens(rest) + past.tokens
 
 
-def _rejected(given: PromptInput, wanted: Candidates, fixed: Fixed, refusal: str) -> Assembled:
+def _rejected(
+    given: PromptInput,
+    wanted: Candidates,
+    fixed: Fixed,
+    refusal: str,
+    steps: Sequence[LevelStep] = (),
+) -> Assembled:
     """Account for a prompt that can not be: what everything would have cost, nothing granted."""
     names = (PREFERENCES, *BEFORE_PAST, *AFTER_PAST)
     packed = [wanted.pack(name, room=given.limit) for name in names]
@@ -366,4 +380,4 @@ def _rejected(given: PromptInput, wanted: Candidates, fixed: Fixed, refusal: str
     rows = [*(one.row for one in packed), past_row(given, usual)]
     outcome = Outcome(decision="reject", wanted=sum(row.wanted for row in rows))
     ledger = account(given, rows, fixed, outcome=outcome)
-    return Assembled(given=given, ledger=ledger, refusal=refusal)
+    return Assembled(given=given, ledger=ledger, refusal=refusal, compressions=tuple(steps))

@@ -72,6 +72,7 @@ class Squeezed:
     squeeze: Squeeze = Squeeze.WHOLE
     steps: tuple[LevelStep, ...] = ()
     pending: PendingSummary | None = None
+    is_within: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,10 +84,10 @@ class _Draft:
     pending: PendingSummary | None = None
 
 
-def squeeze_past(frame: Frame) -> Squeezed | None:
-    """Return the past within the frame's room, by the lightest level that does; None if none does.
+def squeeze_past(frame: Frame) -> Squeezed:
+    """Return the past within the frame's room, by the lightest level that does.
 
-    Cost: a few packings and renderings; no model call.
+    Where none does, `is_within` says so. Cost: a few packings and renderings; no model call.
     """
     veto = veto_of(frame)
     levels = (
@@ -106,8 +107,6 @@ def squeeze_past(frame: Frame) -> Squeezed | None:
         tools=(),
         new_summary_id=partial(new_id, "sum"),
     )
-    if not result.is_within:
-        return None
     draft = result.draft
     return Squeezed(
         packed=draft.packed,
@@ -115,6 +114,7 @@ def squeeze_past(frame: Frame) -> Squeezed | None:
         steps=result.steps,
         pending=draft.pending,
         frame=frame,
+        is_within=result.is_within,
     )
 
 
@@ -131,7 +131,7 @@ def veto_of(frame: Frame) -> VetoList:
             RecentTurn(id=turn.run_id, needles=turn.needles) for turn in frame.past.recent()
         ),
         anchors=held_by(anchors_of(frame.question), f"{older}\n{held}"),
-        open_items=frame.usual.open_items,
+        open_items=_newest_within(frame.usual.open_items, frame.room // 2),
     )
     lacking = {str(gone) for gone in missing(wanted, messages=messages, tools=())}
     return replace(
@@ -143,6 +143,17 @@ def veto_of(frame: Frame) -> VetoList:
             if f"open_item:{number}" not in lacking
         ),
     )
+
+
+def _newest_within(items: Sequence[str], most: int) -> tuple[str, ...]:
+    """Return the newest items that fit: a thread of nothing but open items must still go on."""
+    kept: list[str] = []
+    for item in reversed(items):
+        most -= estimate(item) + 1
+        if most < 0:
+            break
+        kept.append(item)
+    return tuple(reversed(kept))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
