@@ -259,7 +259,9 @@ def _line(candidate: Candidate, wording: Wording) -> str:
         note = f" ({', '.join(notes)})" if notes else ""
     joint = "：" if is_zh else ": "
     label, text = candidate.label, candidate.text
-    return f"- {label}{note}{joint}{text}" if label else f"- {text}{note}"
+    if not label:
+        return f"- {text}{note}"
+    return f"- {label}{note}{joint}{text}" if text else f"- {label}{note}"
 
 
 def _is_handed_in(item: ContextItem) -> bool:
@@ -268,7 +270,9 @@ def _is_handed_in(item: ContextItem) -> bool:
 
 
 def _notes(item: ContextItem, *, is_zh: bool) -> list[str]:
-    notes = [item.source.id] if item.source and item.source.id else []
+    origin = item.source.id if item.source else None
+    # A file's own id, in its label, leads to its run.
+    notes = [origin] if origin and item.kind != "artifact" else []
     if item.as_of is not None:
         notes.append(("截至 " if is_zh else "as of ") + f"{item.as_of:%Y-%m-%d %H:%M} UTC")
     elif item.approved_at is not None:

@@ -11,6 +11,7 @@ from governance.policy import tenant_overrides
 from governance.policy_rules import PolicyValue, validate
 from governance.tenants import same_in_any_form
 from memory.errors import ConflictError, InvalidInputError, NotFoundError
+from memory.ledger import target_budget
 from memory.rls import scoped_transaction
 from memory.scope import Scope
 from threads.models import Agent, Locality, Provider, Run, ThreadStrategy
@@ -29,6 +30,7 @@ UNAVAILABLE_TOOLS: Final = frozenset({"kb_search", "memory_upsert"})
 STRATEGIES: Final = ("rolling", "lossless")
 MAX_DEFAULT_OUTPUT_TOKENS: Final = 1024
 LEAST_CONTEXT_WINDOW: Final = 1024
+LEAST_TARGET_TOKENS: Final = 256
 
 
 class NameTakenError(ConflictError):
@@ -172,6 +174,8 @@ def _apply(scope: Scope, agent: Agent, values: AgentValues, now: datetime) -> No
         setattr(agent, name, value)
     agent.name = same_in_any_form(agent.name)
     agent.updated_at = now
+    if any(not letter.isprintable() for letter in agent.role):
+        raise InvalidInputError("A role is one line of printable characters.", field="role")
     _check_name(scope, agent)
     _check_providers(scope, agent)
     if agent.context_window < LEAST_CONTEXT_WINDOW:
@@ -182,6 +186,15 @@ def _apply(scope: Scope, agent: Agent, values: AgentValues, now: datetime) -> No
     if not 1 <= agent.max_output_tokens < agent.context_window:
         raise InvalidInputError(
             "The answer's tokens must be fewer than the window's.", field="max_output_tokens"
+        )
+    target = target_budget(
+        context_window=agent.context_window, max_output_tokens=agent.max_output_tokens
+    )
+    if target < LEAST_TARGET_TOKENS:
+        raise InvalidInputError(
+            f"This leaves a prompt {target:,} tokens; at least {LEAST_TARGET_TOKENS:,} are needed:"
+            " lower max_output_tokens or take a larger window.",
+            field="max_output_tokens",
         )
     agent.policy = _checked_policy(scope, agent.policy)
 

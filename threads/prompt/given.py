@@ -75,7 +75,7 @@ class PromptInput:
         found["facts"] = fact_candidates(facts=request.facts, policy=policy, now=now)
         materials = material_candidates(materials=request.materials, policy=policy, now=now)
         found["reference"] = [*materials, *found.get("reference", [])]
-        found["continue"] = workspace_candidates(files=self.workspace)
+        found["continue"] = workspace_candidates(files=self.workspace, question=self.question)
         guide = guidelines_text(
             wording=self.wording, role=self.agent.role, tools=[tool.name for tool in self.tools]
         )

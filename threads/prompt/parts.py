@@ -23,6 +23,7 @@ PROMPT_ORDER: Final = ("guidelines", "preferences", "facts", "core")
 PROMPT_ORDER_AFTER: Final = ("related", "reference", "continue")
 _GUIDELINES: Final = "guidelines"
 _EXCERPT_CHARS: Final = 600
+_FEW_FILES: Final = 2
 _SUMMARY_TOOL: Final = "view_chat_history_summary"
 
 
@@ -135,22 +136,32 @@ def _handed(
     return Candidate(item=item, label=label, text=text, may_cut=kind == "material")
 
 
-def workspace_candidates(*, files: Sequence[WorkspaceFile]) -> list[Candidate]:
-    """Return the artefacts a run goes on with: name, id, size, and how each begins."""
-    return [
-        Candidate(
-            item=ContextItem(
-                section="continue",
-                kind="artifact",
-                id=file.id,
-                tier="derived",
-                source=Source(kind="run", id=file.run_id),
-                created_at=file.created_at,
-                content=file.content[:_EXCERPT_CHARS],
-            ),
-            label=f"{file.name} [{file.id}, {file.bytes} bytes]",
-            text=file.content[:_EXCERPT_CHARS],
-            may_cut=True,
-        )
-        for file in files
-    ]
+def workspace_candidates(*, files: Sequence[WorkspaceFile], question: str) -> list[Candidate]:
+    """Return the artefacts a run goes on with: name, id and size of each, how some begin.
+
+    Those that the question names come first, then the newest; only those named, or all where there
+    are few, show how they begin, so that the others are at least listed.
+    """
+    asked = question.casefold()
+    named = [file for file in files if file.name.casefold() in asked]
+    others = [file for file in reversed(files) if file not in named]
+    shown = named or (others if len(files) <= _FEW_FILES else [])
+    return [_workspace_candidate(file, is_excerpt=file in shown) for file in (*named, *others)]
+
+
+def _workspace_candidate(file: WorkspaceFile, *, is_excerpt: bool) -> Candidate:
+    excerpt = file.content[:_EXCERPT_CHARS] if is_excerpt else ""
+    return Candidate(
+        item=ContextItem(
+            section="continue",
+            kind="artifact",
+            id=file.id,
+            tier="derived",
+            source=Source(kind="run", id=file.run_id),
+            created_at=file.created_at,
+            content=excerpt or file.name,
+        ),
+        label=f"{file.name} ({file.id}, {file.bytes} B)",
+        text=excerpt,
+        may_cut=is_excerpt,
+    )
