@@ -234,7 +234,7 @@ def tag_of(hostage: Hostage, body: Json) -> str:
     line = before.rsplit("\n", 1)[-1]
     tag = str(line.removeprefix(announced))
     assert line == f"{announced}{tag}"
-    assert re.fullmatch(r"#[0-9a-f]{20}", tag)
+    assert re.fullmatch(r"#[0-9a-f]{10}(?:[0-9a-f]{10})?", tag)
     return tag
 
 
