@@ -218,6 +218,21 @@ def test_fallback_sees_text_only_where_it_may_go(
     assert len(ops_of(thread)) == (3 if is_asked else 2)
 
 
+@pytest.mark.req("A02")
+def test_roll_that_loses_an_open_item_is_booked_so_and_the_item_stays(
+    thread: Thread, server: FakeOpenAI
+) -> None:
+    """DESIGN 8: a model that drops an open line is not believed, twice; the item stays."""
+    lossy = "2026-06-12 决定把第三题换成红黑树。"
+    server.script(text(f"{lossy}\n待办：给教务处寄装订本"), text(lossy), text(lossy))
+    for _ in range(2):
+        tell(thread, pairs(11))
+        roll(thread)
+    assert [op.outcome for op in ops_of(thread)] == ["ok", "lost_open_items", "lost_open_items"]
+    assert summary_of(thread).method == "extractive"
+    assert "待办：给教务处寄装订本" in summary_of(thread).rolling_summary.splitlines()
+
+
 def test_bad_answer_never_replaces_a_good_summary_184(thread: Thread, server: FakeOpenAI) -> None:
     """184: never an empty summary over good history."""
     tell(thread, pairs(11))
