@@ -7,6 +7,7 @@ does not fit is not sent (DESIGN 4 and 8).
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -88,11 +89,15 @@ class Window:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Draft:
-    """The prompt as it stands: the base, how much of the past went, results shown otherwise."""
+    """The prompt as it stands: the base, how much of the past went, results shown otherwise.
+
+    `named` has, for each result that names an equal one instead, that one's reference id.
+    """
 
     base: tuple[ChatMessage, ...]
     tokens_less: int = 0
     shown: dict[str, str] = field(default_factory=dict)
+    named: dict[str, str] = field(default_factory=dict)
 
 
 class RunPrompt:
@@ -150,10 +155,10 @@ class RunPrompt:
     def _squeezed(self, gauge: _Gauge) -> ChainResult[_Draft]:
         outcomes = [outcome for done in self._rounds for outcome in done.outcomes]
         newest = len(self._rounds[-1].outcomes) if self._rounds else 0
-        shorten = partial(_Shorten, gauge=gauge, language=self._language)
+        shorten = partial(_Shorten, gauge=gauge, language=self._language, outcomes=outcomes)
         levels: list[Level[_Draft]] = [_Dedupe(outcomes=outcomes, language=self._language)]
-        levels.append(shorten(outcomes=outcomes[: len(outcomes) - newest], budget=_BUDGETS[0]))
-        levels += (shorten(outcomes=outcomes, budget=budget) for budget in _BUDGETS)
+        levels.append(shorten(older=len(outcomes) - newest, budget=_BUDGETS[0]))
+        levels += (shorten(older=len(outcomes), budget=budget) for budget in _BUDGETS)
         levels += (_Shrink(base=self._base, gauge=gauge, share=share) for share in _SHARES)
         calls = tuple(outcome.call.id for outcome in outcomes)
         return run_chain(
@@ -207,7 +212,10 @@ class _Gauge:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Dedupe:
-    """Level 1: a result that equals an earlier one names that one instead."""
+    """Level 1: a result that equals an earlier one names that one, if it is shown as it came.
+
+    One that was shortened meanwhile is not named: the model has asked again to see it.
+    """
 
     outcomes: Sequence[ToolOutcome]
     language: Language
@@ -215,23 +223,31 @@ class _Dedupe:
 
     def apply(self, draft: _Draft) -> _Draft | None:
         firsts: dict[str, ToolOutcome] = {}
-        shown = dict(draft.shown)
+        shown, named = dict(draft.shown), dict(draft.named)
         for outcome in self.outcomes:
-            first = firsts.setdefault(outcome.content, outcome)
-            if first is outcome:
+            first = firsts.get(outcome.content)
+            if first is None:
+                if outcome.reference_id not in shown:
+                    firsts[outcome.content] = outcome
                 continue
             same = _SAME[self.language]
             said = same.replace("{call}", first.call.id).replace("{id}", first.reference_id)
             if len(said) < len(shown.get(outcome.reference_id, outcome.shown)):
                 shown[outcome.reference_id] = said
-        return replace(draft, shown=shown) if shown != draft.shown else None
+                named[outcome.reference_id] = first.reference_id
+        return replace(draft, shown=shown, named=named) if shown != draft.shown else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Shorten:
-    """Level 2: long results, oldest first, become a summary with their reference id."""
+    """Level 2: long results, oldest first, become a summary with their reference id.
+
+    Only the first `older` of the outcomes. One that others name becomes so together with these,
+    since what they say would be wrong of a summary: all of them, or none.
+    """
 
     outcomes: Sequence[ToolOutcome]
+    older: int
     budget: int
     gauge: _Gauge
     language: Language
@@ -239,25 +255,38 @@ class _Shorten:
 
     def apply(self, draft: _Draft) -> _Draft | None:
         over = self.gauge.over(draft) + _MARGIN_TOKENS
-        shown = dict(draft.shown)
+        shown, named = dict(draft.shown), dict(draft.named)
+        newer = {named.get(outcome.reference_id) for outcome in self.outcomes[self.older :]}
+        naming: dict[str, list[ToolOutcome]] = defaultdict(list)
         for outcome in self.outcomes:
+            naming[named.get(outcome.reference_id, "")].append(outcome)
+        for outcome in self.outcomes[: self.older]:
             if over <= 0:
                 break
-            now = shown.get(outcome.reference_id, outcome.shown)
-            before = estimate(now)
-            if before <= self.budget:
+            own = outcome.reference_id
+            before = estimate(shown.get(own, outcome.shown))
+            if before <= self.budget or own in newer or own in named:
                 continue
-            short = shorten_result(
-                text=outcome.shown,
-                reference_id=outcome.reference_id,
-                max_tokens=self.budget,
-                language=self.language,
-            ).text
+            short = self._short(outcome, self.budget)
+            # Of those that named it little more than an id is left: no longer than what they said.
+            texts = {
+                one.reference_id: self._short(one, estimate(shown[one.reference_id]))
+                for one in naming[own]
+            }
             saved = before - estimate(short)
             if saved > 0:
-                shown[outcome.reference_id] = short
+                shown |= {own: short, **texts}
+                named = {at: first for at, first in named.items() if at not in texts}
                 over -= saved
-        return replace(draft, shown=shown) if shown != draft.shown else None
+        return replace(draft, shown=shown, named=named) if shown != draft.shown else None
+
+    def _short(self, outcome: ToolOutcome, most_tokens: int) -> str:
+        return shorten_result(
+            text=outcome.shown,
+            reference_id=outcome.reference_id,
+            max_tokens=most_tokens,
+            language=self.language,
+        ).text
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

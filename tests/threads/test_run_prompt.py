@@ -143,6 +143,76 @@ def test_equal_results_become_references_first() -> None:
     assert done.outcomes[0].reference_id in results[1]
 
 
+def results_of(window: Any) -> list[str]:
+    return [message.content for message in window.messages if message.role == "tool"]
+
+
+@pytest.mark.req("B08")
+def test_call_made_again_since_its_result_was_shortened_is_shown_and_names_no_shortened_one() -> (
+    None
+):
+    """The first is no longer whole: to name it would be a dead end."""
+    text = SENTENCES[:6000]
+    first, other = round_of(text), round_of(SENTENCES[20_000:24_000], number=2)
+    again, third = round_of(text, number=3), round_of(text, number=4)
+    text_tokens = tokens_of(again.messages(frame=FRAME))
+    prompt = prompt_of(ShrinkingPrompt(target=text_tokens + 1500), first, other)
+    assert results_of(prompt.fit(tools=(), now=NOW))[0] != FRAME.result(text)
+    prompt.add(again)
+    window = prompt.fit(tools=(), now=NOW)
+    assert window.is_within
+    assert results_of(window)[2] == FRAME.result(text)
+    prompt.add(third)
+    window = prompt.fit(tools=(), now=NOW)
+    assert window.is_within
+    assert results_of(window)[2] == FRAME.result(text)
+    assert "call_3_0" in results_of(window)[3]
+    assert again.outcomes[0].reference_id in results_of(window)[3]
+
+
+@pytest.mark.req("B08")
+def test_result_that_another_names_is_shortened_only_together_with_that_one() -> None:
+    text = SENTENCES[:6000]
+    first, again = round_of(text), round_of(text, number=2)
+    prompt = prompt_of(ShrinkingPrompt(target=1600), first, again)
+    window = prompt.fit(tools=(), now=NOW)
+    assert window.is_within
+    for result, done in zip(results_of(window), (first, again), strict=True):
+        assert result != FRAME.result(text)
+        assert done.outcomes[0].reference_id in result
+        assert "call_1_0" not in result
+
+
+def no_dead_end(prompt: RunPrompt, window: Any) -> bool:
+    """Whoever says it is the same as an earlier result names one that is shown whole."""
+    outcomes = {one.call.id: one for done in prompt._rounds for one in done.outcomes}
+    shown = {one.tool_call_id: one.content for one in window.messages if one.role == "tool"}
+    named = (
+        outcomes[call_id]
+        for content in shown.values()
+        for call_id in outcomes
+        if f"调用 {call_id} " in content
+    )
+    return all(shown[one.call.id] == FRAME.result(one.shown) for one in named)
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    picked=st.lists(st.lists(st.integers(0, 2), min_size=1, max_size=3), min_size=1, max_size=6),
+    target=st.integers(900, 9000),
+)
+def test_no_result_names_a_shortened_one_whatever_is_called_again(picked: Any, target: int) -> None:
+    texts = [SENTENCES[:6000], SENTENCES[6000:9000], SENTENCES[9000:9400]]
+    prompt = prompt_of(ShrinkingPrompt(target=target))
+    for number, which in enumerate(picked):
+        prompt.add(round_of(*(texts[one] for one in which), number=number))
+        window = prompt.fit(tools=(), now=NOW)
+        assert no_dead_end(prompt, window)
+        assert window.is_within == (tokens_of(window.messages) <= target)
+        if not window.is_within:
+            break
+
+
 @pytest.mark.req("B12")
 @pytest.mark.req("B11")
 def test_long_results_become_summaries_with_their_reference_oldest_first() -> None:
