@@ -19,7 +19,7 @@ from openai import AsyncOpenAI, AsyncStream
 from memory.providers.base import ChatEvent, ChatRequest, ProviderConfig
 from memory.providers.chunks import AnswerReader
 from memory.providers.deadlines import Deadlines
-from memory.providers.dialect import Dialect
+from memory.providers.dialect import Dialect, LearnedDialect
 from memory.providers.errors import ProviderError, ProviderMisconfiguredError
 from memory.providers.exchange import (
     BROKEN_ERRORS,
@@ -67,7 +67,7 @@ class OpenAICompatibleProvider:
         self._policy = retry_policy or RetryPolicy()
         self._sleep = sleep
         limit_name = "max_completion_tokens" if config.vendor.lower() == "openai" else "max_tokens"
-        self._dialect = Dialect(limit_name=limit_name)
+        self._dialect = LearnedDialect(Dialect(limit_name=limit_name))
         self._base_url = base_url
         self._resolve = resolve
         self._client: AsyncOpenAI | None = None
@@ -139,12 +139,13 @@ class OpenAICompatibleProvider:
     async def _open(
         self, request: ChatRequest, deadlines: Deadlines, describe: Describe
     ) -> Exchange:
-        dialect, adaptions, retries = self._dialect, 0, 0
+        first = dialect = self._dialect.current()
+        adaptions, retries = 0, 0
         while True:
             deadlines.begin_attempt()
             answer = await self._attempt(dialect.body(request), deadlines, describe)
             if isinstance(answer, Exchange):
-                self._dialect = dialect
+                self._dialect.worked(dialect, first=first)
                 return answer
             adapted = dialect.adapted(answer.body) if answer.status in (400, 422) else None
             if adapted is not None and adaptions < _MAX_ADAPTIONS:

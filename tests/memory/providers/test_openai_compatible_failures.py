@@ -6,7 +6,6 @@ import asyncio
 import json
 import logging
 from contextlib import aclosing
-from typing import Any
 
 import pytest
 
@@ -46,45 +45,6 @@ STOP = event(chunk({}, finish="stop"))
 CALLED = event(chunk({"tool_calls": [tool_call("find", '{"q": "墨"}')]}))
 BROKEN_HEAD = HangUp(after=b"HTTP/1.1 200 OK\r\ncontent-")
 BROKEN_STREAM = Stream(parts=[HELLO], breaks=True)
-
-
-class TestDialects:
-    def test_stream_options_refused_is_tried_without_and_remembered(
-        self, caller: Caller, server: FakeOpenAI
-    ) -> None:
-        def strict(body: Any) -> Reply:
-            return status(400) if "stream_options" in body else text("ok")
-
-        async def twice(provider: OpenAICompatibleProvider) -> None:
-            for _ in range(2):
-                assert (await complete(provider, request=request())).text == "ok"
-
-        server.answer_with(strict)
-        caller.use(twice)
-        assert ["stream_options" in sent.body for sent in server.requests] == [True, False, False]
-
-    def test_output_limit_is_renamed_when_asked(self, caller: Caller, server: FakeOpenAI) -> None:
-        said = "Unsupported parameter: 'max_tokens'. Use 'max_completion_tokens' instead."
-
-        def strict(body: Any) -> Reply:
-            return status(400, message=said) if "max_tokens" in body else text("ok")
-
-        server.answer_with(strict)
-        assert caller.complete().text == "ok"
-        assert server.requests[1].body["max_completion_tokens"] == 64
-        assert "stream_options" in server.requests[1].body
-
-    def test_a_prompt_too_long_is_not_tried_again(self, caller: Caller, server: FakeOpenAI) -> None:
-        server.answer_with(lambda _: status(400, code="context_length_exceeded"))
-        with pytest.raises(ProviderError):
-            caller.complete()
-        assert len(server.requests) == 1
-
-    def test_always_400_ends(self, caller: Caller, server: FakeOpenAI) -> None:
-        server.answer_with(lambda _: status(400))
-        with pytest.raises(ProviderError):
-            caller.complete()
-        assert len(server.requests) == 2
 
 
 class TestRetries:
