@@ -28,10 +28,10 @@ from tests.foresting import grow
 from tests.memory.test_injection_corpus import HIDDEN, LIVE, seen
 from tests.talking import fake_provider, last_of, new_thread, prepare, roll
 from threads.events import Completed
-from threads.models import Agent, Message, Thread
+from threads.models import Agent, Message, Run, RunOrigin, Thread
 from threads.pipeline import PreparedRun
 from threads.request import HandedFact, HandedMaterial
-from threads.turns import RecordedMessage, RecordedTurn, record_turn
+from threads.turns import RecordedMessage, RecordedTurn, record_turns
 
 SYSTEM: Final = "You are the examiner of the school."
 TOOLS: Final = ("memory_grep", "view_message", "view_chat_history_summary")
@@ -115,7 +115,7 @@ def take(server: FakeOpenAI, hostile: str, *, strategy: str, language: str) -> H
         thread.save(update_fields=["title"])
     plain = _LATER[language]
     server.answer_with(lambda body: _reply(body, hostile, plain))
-    runs = [_record(thread, hostile, language, number) for number in range(_TURNS)]
+    runs = _record(thread, [_turn(hostile, language, number) for number in range(_TURNS)])
     if strategy == "lossless":
         grow(thread)
     else:
@@ -144,8 +144,8 @@ def take(server: FakeOpenAI, hostile: str, *, strategy: str, language: str) -> H
     )
 
 
-def _record(thread: Thread, hostile: str, language: str, number: int) -> Any:
-    """Record a turn made elsewhere: question, a tool's answer under its name, answer."""
+def _turn(hostile: str, language: str, number: int) -> RecordedTurn:
+    """A turn made elsewhere: question, a tool's answer under its name, answer."""
     question, answer = _PLAIN[language]
     said, answered = f"{hostile}\n{question} {number}", f"{hostile}\n{answer} {number}"
     messages = (
@@ -157,10 +157,16 @@ def _record(thread: Thread, hostile: str, language: str, number: int) -> Any:
         RecordedMessage(role="assistant", content=answered),
     )
     at = timezone.now() - timedelta(days=9 - number)
-    turn = RecordedTurn(input=said, output=answered, messages=messages, created_at=at)
+    return RecordedTurn(input=said, output=answered, messages=messages, created_at=at)
+
+
+def _record(thread: Thread, turns: Sequence[RecordedTurn]) -> list[Run]:
+    """Record turns together: that it may be done one by one is proved elsewhere."""
     scope = scope_of(Tenant(id=thread.tenant_id))
-    run, _ = record_turn(scope=scope, thread_id=thread.pk, turn=turn, now=timezone.now())
-    return run
+    with scoped_transaction(scope):
+        return record_turns(
+            scope=scope, thread=thread, turns=turns, origin=RunOrigin.API, now=timezone.now()
+        )
 
 
 def _reply(body: Json, hostile: str, plain: Sequence[str]) -> Reply:
