@@ -114,7 +114,7 @@ WORDS = st.lists(
 TEXTS = st.lists(st.one_of(WORDS, st.text(max_size=8)), max_size=12)
 
 
-@settings(deadline=None, max_examples=300)
+@settings(deadline=None, max_examples=100)
 @given(texts=TEXTS)
 def test_dedupe_of_anything_points_at_a_kept_text_that_is_the_same(texts: list[str]) -> None:
     found = dedupe(texts)
@@ -125,14 +125,14 @@ def test_dedupe_of_anything_points_at_a_kept_text_that_is_the_same(texts: list[s
         assert numbers_and_negations(texts[first]) == numbers_and_negations(texts[index])
 
 
-@settings(deadline=None, max_examples=300)
+@settings(deadline=None, max_examples=100)
 @given(texts=TEXTS, number=st.integers(0, 10**6))
 def test_dedupe_of_a_text_with_another_number_never_drops_it(texts: list[str], number: int) -> None:
     pairs = [f"{text} 编号 {number + at}" for at, text in enumerate(texts)]
     assert dedupe(pairs) == tuple(range(len(pairs)))
 
 
-@settings(deadline=None, max_examples=300)
+@settings(deadline=None, max_examples=100)
 @given(text=st.one_of(WORDS, st.text(max_size=20)))
 def test_folded_of_anything_is_idempotent(text: str) -> None:
     assert folded(folded(text)) == folded(text)

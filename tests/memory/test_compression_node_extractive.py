@@ -153,7 +153,7 @@ node_sources = st.lists(contents, min_size=1, max_size=4).map(
 
 
 @pytest.mark.req("A08")
-@settings(deadline=None, max_examples=300)
+@settings(deadline=None, max_examples=100)
 @given(
     source=st.one_of(turn_sources, node_sources),
     language=languages,

@@ -123,7 +123,7 @@ def test_fitted_node_full_of_decisions_still_tells_what_happened() -> None:
     assert kept.open_items == ("取发票",)
 
 
-@settings(deadline=None, max_examples=200)
+@settings(deadline=None, max_examples=100)
 @given(content=contents, language=languages, max_tokens=st.integers(1, 200))
 def test_render_of_anything_is_within_its_cap_and_loses_open_items_last(
     content: NodeContent, language: Language, max_tokens: int

@@ -233,7 +233,7 @@ some_turns = st.lists(
 
 
 @pytest.mark.req("A08")
-@settings(deadline=None, max_examples=200)
+@settings(deadline=None, max_examples=100)
 @given(
     previous=st.one_of(st.just(""), sentences),
     turns=some_turns,
