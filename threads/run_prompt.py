@@ -22,6 +22,7 @@ from memory.ids import new_id
 from memory.language import Language
 from memory.providers.base import ChatMessage, ToolSpec
 from memory.tokens import estimate
+from threads.call_cutting import cut_arguments
 from threads.round_frame import RoundFrame
 from threads.tool_rounds import ToolRound, without_calls
 from threads.tools.records import ToolOutcome
@@ -97,6 +98,7 @@ class _Draft:
     base: tuple[ChatMessage, ...]
     tokens_less: int = 0
     shown: dict[str, str] = field(default_factory=dict)
+    called_with: dict[str, str] = field(default_factory=dict)
     named: dict[str, str] = field(default_factory=dict)
 
 
@@ -148,8 +150,10 @@ class RunPrompt:
         )
 
     def _render(self, draft: _Draft) -> tuple[ChatMessage, ...]:
-        frame, shown = self._frame, draft.shown
-        rounds = (done.messages(frame=frame, shown=shown) for done in self._rounds)
+        rounds = (
+            done.messages(frame=self._frame, shown=draft.shown, called_with=draft.called_with)
+            for done in self._rounds
+        )
         return (*draft.base, *(message for messages in rounds for message in messages))
 
     def _squeezed(self, gauge: _Gauge) -> ChainResult[_Draft]:
@@ -158,7 +162,9 @@ class RunPrompt:
         shorten = partial(_Shorten, gauge=gauge, language=self._language, outcomes=outcomes)
         levels: list[Level[_Draft]] = [_Dedupe(outcomes=outcomes, language=self._language)]
         levels.append(shorten(older=len(outcomes) - newest, budget=_BUDGETS[0]))
-        levels += (shorten(older=len(outcomes), budget=budget) for budget in _BUDGETS)
+        levels.append(shorten(older=len(outcomes), budget=_BUDGETS[0]))
+        levels.append(_CutArguments(outcomes=outcomes, gauge=gauge, language=self._language))
+        levels += (shorten(older=len(outcomes), budget=budget) for budget in _BUDGETS[1:])
         levels += (_Shrink(base=self._base, gauge=gauge, share=share) for share in _SHARES)
         calls = tuple(outcome.call.id for outcome in outcomes)
         return run_chain(
@@ -287,6 +293,32 @@ class _Shorten:
             max_tokens=most_tokens,
             language=self.language,
         ).text
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _CutArguments:
+    """Level 2 too: long texts that tools were called with, oldest first, keep their beginning."""
+
+    outcomes: Sequence[ToolOutcome]
+    gauge: _Gauge
+    language: Language
+    name: str = "tool_arguments"
+
+    def apply(self, draft: _Draft) -> _Draft | None:
+        over = self.gauge.over(draft) + _MARGIN_TOKENS
+        called_with = dict(draft.called_with)
+        for outcome in self.outcomes:
+            if over <= 0:
+                break
+            call = outcome.call
+            now = called_with.get(call.id, call.arguments)
+            short = cut_arguments(now, language=self.language)
+            if short != now:
+                called_with[call.id] = short
+                over -= estimate(now) - estimate(short)
+        if called_with == draft.called_with:
+            return None
+        return replace(draft, called_with=called_with)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -34,14 +34,24 @@ class ToolRound:
     outcomes: tuple[ToolOutcome, ...]
 
     def messages(
-        self, *, frame: RoundFrame, shown: Mapping[str, str] | None = None
+        self,
+        *,
+        frame: RoundFrame,
+        shown: Mapping[str, str] | None = None,
+        called_with: Mapping[str, str] | None = None,
     ) -> tuple[ChatMessage, ...]:
         """Return the round as a model is sent it: the calls, then one result for each, as data.
 
-        `shown` has other texts for some results, by reference id.
+        `shown` has other texts for some results, by reference id; `called_with` other arguments
+        for some calls, by their ids.
         """
-        texts = shown or {}
-        calls = tuple(frame.call(outcome.call) for outcome in self.outcomes)
+        texts, arguments = shown or {}, called_with or {}
+        calls = tuple(
+            frame.call(
+                replace(call, arguments=arguments[call.id]) if call.id in arguments else call
+            )
+            for call in (outcome.call for outcome in self.outcomes)
+        )
         called = ChatMessage(role="assistant", content=frame.said(self.text), tool_calls=calls)
         results = (
             ChatMessage(

@@ -272,13 +272,34 @@ def test_what_was_compressed_stays_so_in_later_calls() -> None:
 
 @pytest.mark.req("A25")
 def test_arguments_of_calls_count_too() -> None:
-    call = ToolCall(id="c", name="write_artifact", arguments=json.dumps({"text": "字 " * 5000}))
+    many = json.dumps({f"name {number}": "字 " * 50 for number in range(100)})
+    call = ToolCall(id="c", name="write_artifact", arguments=many)
     done = ToolRound(text="", outcomes=(outcome_of(call, "ok", now=NOW),))
     window = prompt_of(ShrinkingPrompt(target=3000), done).fit(tools=(), now=NOW)
     assert not window.is_within
 
 
-@settings(max_examples=60, deadline=None)
+@pytest.mark.req("B08")
+def test_long_texts_that_tools_were_called_with_are_cut_oldest_first() -> None:
+    rounds = []
+    for number in range(4):
+        text = f"第{number}稿：" + "字 " * 1500
+        arguments = json.dumps({"name": "a.md", "content": text}, ensure_ascii=False)
+        call = ToolCall(id=f"c{number}", name="write_artifact", arguments=arguments)
+        rounds.append(ToolRound(text="", outcomes=(outcome_of(call, "ok", now=NOW),)))
+    window = prompt_of(ShrinkingPrompt(target=5000), *rounds).fit(tools=(), now=NOW)
+    assert window.is_within
+    assert is_paired(window.messages)
+    sent = [json.loads(one.arguments) for said in window.messages for one in said.tool_calls]
+    assert [value["content"][:3] for value in sent] == ["第0稿", "第1稿", "第2稿", "第3稿"]
+    sizes = [len(value["content"]) for value in sent]
+    assert sizes[0] < 200
+    assert sizes[-1] > 2000
+    levels = [step["data"].get("level") for step in window.steps]
+    assert "tool_arguments" in levels
+
+
+@settings(max_examples=25, deadline=None)
 @given(
     sizes=st.lists(st.lists(st.integers(0, 30_000), min_size=1, max_size=3), max_size=6),
     target=st.integers(300, 20_000),

@@ -191,13 +191,15 @@ class _Summarise:
         told = "" if self.is_bare else self._told(first.leaving, reserve - estimate(pins) - 4)
         stand_in = "\n".join(text for text in (pins, told) if text)
         packed = self._packed(room, stand_in)
+        if self.is_bare:
+            return _Draft(packed=packed, squeeze=Squeeze.SUMMARISED)
         pending = PendingSummary(
             turns=first.leaving, pins=pins, max_tokens=reserve, language=self.frame.language
         )
         return _Draft(
             packed=packed,
             squeeze=Squeeze.SUMMARISED,
-            pending=pending if first.leaving and not self.is_bare else None,
+            pending=pending if _is_worth_a_call(first.leaving, reserve) else None,
         )
 
     def _packed(self, cap: int, stand_in: str) -> PackedPast:
@@ -237,6 +239,12 @@ class _Summarise:
         return extractive_summary(
             previous="", turns=leaving, language=self.frame.language, max_tokens=most
         )
+
+
+def _is_worth_a_call(leaving: Sequence[SummaryTurn], reserve: int) -> bool:
+    """Say whether so much leaves that picked sentences can not tell all of it."""
+    told = sum(estimate(turn.user_text) + estimate(turn.assistant_text) for turn in leaving)
+    return told > reserve
 
 
 def with_stand_in(squeezed: Squeezed, text: str) -> Squeezed | None:
