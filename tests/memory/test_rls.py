@@ -155,7 +155,8 @@ def test_fences_cover_references_between_tenant_tables_only() -> None:
         ("runtrace_end_user_id_same_tenant", "end_user_id", "memory_enduser", "id"),
     ]
     assert composite_keys(Tenant) == []
-    assert {key[1] for key in composite_keys(Run)} == {"thread_id", "agent_id", "end_user_id"}
+    fenced = {"thread_id", "agent_id", "end_user_id", "continues_id"}
+    assert {key[1] for key in composite_keys(Run)} == fenced
     assert len(composite_key_sql(Job)) == 3
 
 
