@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from datetime import timedelta
 from decimal import Decimal
 from typing import Any
@@ -31,7 +30,6 @@ from tests.foresting import (
     wrong_with,
 )
 from tests.talking import (
-    fake_provider,
     new_thread,
     ops_of,
     roll,
@@ -43,34 +41,6 @@ from threads.forest.passes import drop_nodes
 from threads.forest.reading import read_forest
 from threads.models import Thread
 from threads.runs import Answered, succeed, written
-
-SYSTEM = "You are the agent AGENT-OWN-PROMPT."
-SMALL = {"forest_base_tokens": 200}
-
-
-@pytest.fixture
-def server() -> Iterator[FakeOpenAI]:
-    with FakeOpenAI() as running:
-        running.answer_with(node_reply)
-        yield running
-
-
-@pytest.fixture
-def agent(db: None, server: FakeOpenAI) -> Any:
-    tenant = make_tenant()
-    change_policy(scope=scope_of(tenant), changes=SMALL, now=NOW)
-    return make_agent(
-        tenant,
-        provider=fake_provider(tenant, server),
-        model="fake-1",
-        system_prompt=SYSTEM,
-        thread_strategy="lossless",
-    )
-
-
-@pytest.fixture
-def thread(agent: Any) -> Thread:
-    return new_thread(agent)
 
 
 def policy(thread: Thread, **changes: Any) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import pytest
 from django.db import connection, connections
@@ -38,23 +38,6 @@ from threads.forest.jobs import build_nodes, consolidate_nodes
 from threads.models import Message, Run, SummaryNode, Thread
 
 BUILD, CONSOLIDATE = JobKind.BUILD_NODES, JobKind.CONSOLIDATE_NODES
-
-
-@pytest.fixture
-def server() -> Iterator[FakeOpenAI]:
-    with FakeOpenAI() as running:
-        running.answer_with(node_reply)
-        yield running
-
-
-@pytest.fixture
-def live(committed_db: None, server: FakeOpenAI) -> Thread:
-    tenant = make_tenant()
-    changes = {"forest_base_tokens": 200, "forest_consolidation_k": 2}
-    change_policy(scope=scope_of(tenant), changes=changes, now=NOW)
-    provider = fake_provider(tenant, server)
-    agent = make_agent(tenant, provider=provider, model="fake-1", thread_strategy="lossless")
-    return new_thread(agent)
 
 
 def run_apart(act: Callable[[], object]) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import suppress
 from datetime import timedelta
 from typing import Any
@@ -25,36 +25,18 @@ from tests.foresting import (
     erase_run,
     expire,
     grow,
-    node_reply,
     nodes_of,
     originals,
     pairs,
     roots_of,
     wrong_with,
 )
-from tests.talking import fake_provider, new_thread, session_of, tell
+from tests.talking import new_thread, session_of, tell
 from threads.forest.passes import drop_nodes
 from threads.forest.sources import load_texts
 from threads.models import Thread
 
 BUILD, CONSOLIDATE = JobKind.BUILD_NODES, JobKind.CONSOLIDATE_NODES
-
-
-@pytest.fixture
-def server() -> Iterator[FakeOpenAI]:
-    with FakeOpenAI() as running:
-        running.answer_with(node_reply)
-        yield running
-
-
-@pytest.fixture
-def live(committed_db: None, server: FakeOpenAI) -> Thread:
-    tenant = make_tenant()
-    changes = {"forest_base_tokens": 200, "forest_consolidation_k": 2}
-    change_policy(scope=scope_of(tenant), changes=changes, now=NOW)
-    provider = fake_provider(tenant, server)
-    agent = make_agent(tenant, provider=provider, model="fake-1", thread_strategy="lossless")
-    return new_thread(agent)
 
 
 @pytest.mark.req("A05")

@@ -3,20 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from typing import Any
 
 import pytest
 
-from governance.policy import change_policy
 from memory.rls import scoped_transaction
 from memory.tokens import estimate
-from tests.factories import NOW, make_agent, make_tenant, scope_of
 from tests.fakes.openai_replies import text
 from tests.fakes.openai_server import FakeOpenAI
 from tests.foresting import (
     grow,
-    node_reply,
     nodes_of,
     originals,
     pairs,
@@ -24,40 +19,10 @@ from tests.foresting import (
     wrong_with,
 )
 from tests.talking import (
-    fake_provider,
-    new_thread,
     session_of,
     tell,
 )
 from threads.models import Run, Thread
-
-SYSTEM = "You are the agent AGENT-OWN-PROMPT."
-SMALL = {"forest_base_tokens": 200}
-
-
-@pytest.fixture
-def server() -> Iterator[FakeOpenAI]:
-    with FakeOpenAI() as running:
-        running.answer_with(node_reply)
-        yield running
-
-
-@pytest.fixture
-def agent(db: None, server: FakeOpenAI) -> Any:
-    tenant = make_tenant()
-    change_policy(scope=scope_of(tenant), changes=SMALL, now=NOW)
-    return make_agent(
-        tenant,
-        provider=fake_provider(tenant, server),
-        model="fake-1",
-        system_prompt=SYSTEM,
-        thread_strategy="lossless",
-    )
-
-
-@pytest.fixture
-def thread(agent: Any) -> Thread:
-    return new_thread(agent)
 
 
 def sent(server: FakeOpenAI) -> str:
