@@ -114,7 +114,7 @@ class Ledger:
 def _row(row: SectionRow) -> dict[str, Any]:
     return {
         "name": row.name,
-        "position": POSITIONS[row.name],
+        "position": row.position,
         "priority": PRIORITIES[row.name],
         "cap": row.cap,
         "wanted": row.wanted,

@@ -175,7 +175,7 @@ def assemble(given: PromptInput) -> Assembled:
     over the target, or compressing did not help, nothing is assembled and the decision is `reject`.
     Cost: no query, but for the ids of turns that must be cut.
     """
-    wanted = given.candidates()
+    wanted = _wanted(given)
     fixed = _fixed(given)
     if fixed.counted > given.limit or fixed.characters > IN_RUN_CHARS:
         return _rejected(given, wanted, fixed, _too_much(given, fixed))
@@ -227,6 +227,24 @@ def _characters(messages: Sequence[ChatMessage]) -> int:
     return sum(len(message.content) for message in messages)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Wanted:
+    """What wants in, and the two sections that no budget changes: packed once for all tries."""
+
+    candidates: Candidates
+    preferences: PackedSection
+    usual: PackedPast
+
+
+def _wanted(given: PromptInput) -> _Wanted:
+    candidates = given.candidates()
+    return _Wanted(
+        candidates=candidates,
+        preferences=candidates.pack(PREFERENCES, room=given.limit),
+        usual=given.past.pack(cap=min(given.past.usual_cap(), given.limit)),
+    )
+
+
 def _fixed(given: PromptInput) -> Fixed:
     bare = render(given, {}, PackedPast())
     wording = given.wording
@@ -255,19 +273,18 @@ def render(
     )
 
 
-def _fill(given: PromptInput, wanted: Candidates, fixed: Fixed, budget: int) -> Filled:
+def _fill(given: PromptInput, wanted: _Wanted, fixed: Fixed, budget: int) -> Filled:
     """Pack everything within `budget`, by priority; whether the past fits, it says itself.
 
     Preferences are as irreducible as the request: nothing makes room by taking from them. Facts and
     core come before the past, but not so much of them that the past can not be told at all.
     """
-    preferences = wanted.pack(PREFERENCES, room=given.limit)
+    preferences, usual = wanted.preferences, wanted.usual
     room = budget - fixed.estimated - fixed.announcement - preferences.row.granted
-    usual = given.past.pack(cap=min(given.past.usual_cap(), given.limit))
     for share in _SHARES_BEFORE_PAST:
         sections = {PREFERENCES: preferences}
         before = int(max(room, 0) * share)
-        taken = before - _pack_into(sections, BEFORE_PAST, wanted, before)
+        taken = before - _pack_into(sections, BEFORE_PAST, wanted.candidates, before)
         needed = Demand(
             target=budget,
             irreducible=fixed.estimated + preferences.row.granted,
@@ -277,7 +294,7 @@ def _fill(given: PromptInput, wanted: Candidates, fixed: Fixed, budget: int) -> 
         squeezed = _past_within(_frame(given, sections, usual, room - taken), needed)
         if squeezed.is_within or not taken:
             break
-    _pack_into(sections, AFTER_PAST, wanted, room - taken - squeezed.packed.tokens)
+    _pack_into(sections, AFTER_PAST, wanted.candidates, room - taken - squeezed.packed.tokens)
     demand = replace(
         needed,
         optional=[sections[name].row.wanted for name in AFTER_PAST],
@@ -368,16 +385,16 @@ def _estimated(messages: Sequence[ChatMessage], filled: Filled) -> int:
 
 def _rejected(
     given: PromptInput,
-    wanted: Candidates,
+    wanted: _Wanted,
     fixed: Fixed,
     refusal: str,
     steps: Sequence[LevelStep] = (),
 ) -> Assembled:
     """Account for a prompt that can not be: what everything would have cost, nothing granted."""
-    names = (PREFERENCES, *BEFORE_PAST, *AFTER_PAST)
-    packed = [wanted.pack(name, room=given.limit) for name in names]
-    usual = given.past.pack(cap=min(given.past.usual_cap(), given.limit))
-    rows = [*(one.row for one in packed), past_row(given, usual)]
+    names = (*BEFORE_PAST, *AFTER_PAST)
+    others = [wanted.candidates.pack(name, room=given.limit) for name in names]
+    rows = [one.row for one in (wanted.preferences, *others)]
+    rows.append(past_row(given, wanted.usual))
     outcome = Outcome(decision="reject", wanted=sum(row.wanted for row in rows))
     ledger = account(given, rows, fixed, outcome=outcome)
     return Assembled(given=given, ledger=ledger, refusal=refusal, compressions=tuple(steps))
