@@ -51,7 +51,7 @@ class ScopedQuerySet(models.QuerySet[M]):
         else:
             rows = rows.filter(**{f"{walls.tenant}__in": scope.tenant_ids})
         if walls.user and scope.user_id:
-            rows = rows.filter(**{walls.user: scope.user_id})
+            rows = rows.filter(_of_user(walls.user, walls.team, scope))
         if walls.session:
             if not scope.thread_id:
                 raise ScopeError
@@ -163,6 +163,15 @@ class ScopedQuerySet(models.QuerySet[M]):
         for other in others:
             _refuse_undecided_other(other)
         return super()._combinator_query(combinator, *others, all=all)  # type: ignore[misc]
+
+
+def _of_user(user: str, team: str | None, scope: Scope) -> models.Q:
+    """Return which rows a scope with a user sees: the user's, and where they are shared, more."""
+    own = models.Q(**{user: scope.user_id})
+    if not team:
+        return own
+    shared = models.Q(**{f"{team}__isnull": True}) | models.Q(**{f"{team}__in": scope.team_ids})
+    return own | (models.Q(**{f"{user}__isnull": True}) & shared)
 
 
 def _refuse_undecided_other(other: Any) -> None:

@@ -27,22 +27,25 @@ from memory.scope import Scope
 MAINT_ALIAS = "maint"
 _SET = (
     "SELECT set_config('credence.tenants', %s, true), set_config('credence.user', %s, true),"
-    " set_config('credence.session', %s, true)"
+    " set_config('credence.session', %s, true), set_config('credence.teams', %s, true)"
 )
 _SET_NAMED = (
     "SELECT set_config('credence.tenants', %(tenants)s, true),"
     " set_config('credence.user', %(user)s, true),"
-    " set_config('credence.session', %(session)s, true)"
+    " set_config('credence.session', %(session)s, true),"
+    " set_config('credence.teams', %(teams)s, true)"
 )
 _TENANTS = "string_to_array(nullif(current_setting('credence.tenants', true), ''), ',')"
 _USER = "nullif(current_setting('credence.user', true), '')"
 _SESSION = "nullif(current_setting('credence.session', true), '')"
+_TEAMS = "string_to_array(nullif(current_setting('credence.teams', true), ''), ',')"
 
 
-def _values(scope: Scope | None) -> tuple[str, str, str]:
+def _values(scope: Scope | None) -> tuple[str, str, str, str]:
     if scope is None:
-        return "", "", ""
-    return ",".join(scope.tenant_ids), scope.user_id or "", scope.thread_id or ""
+        return "", "", "", ""
+    tenants, teams = ",".join(scope.tenant_ids), ",".join(scope.team_ids)
+    return tenants, scope.user_id or "", scope.thread_id or "", teams
 
 
 @contextmanager
@@ -81,7 +84,7 @@ def fetch_in_scope(
     waits for.
     """
     connection = connections[DEFAULT_DB_ALIAS]
-    names = dict(zip(("tenants", "user", "session"), _values(scope), strict=True))
+    names = dict(zip(("tenants", "user", "session", "teams"), _values(scope), strict=True))
     with connection.cursor() as cursor:
         cursor.execute(f"{_SET_NAMED}; {statement}", {**parameters, **names})
         cursor.nextset()
@@ -130,10 +133,18 @@ def policy_rule(walls: Walls) -> str:
     """
     clauses = [f"({walls.tenant} = ANY ({_TENANTS}))"]
     if walls.user:
-        clauses.append(f"(({_USER} IS NULL) OR ({walls.user} = {_USER}))")
+        clauses.append(_user_clause(walls))
     if walls.session:
         clauses.append(f"({walls.session} = {_SESSION})")
     return clauses[0] if len(clauses) == 1 else "(" + " AND ".join(clauses) + ")"
+
+
+def _user_clause(walls: Walls) -> str:
+    own = f"({_USER} IS NULL) OR ({walls.user} = {_USER})"
+    if not walls.team:
+        return f"({own})"
+    shared = f"(({walls.team} IS NULL) OR ({walls.team} = ANY ({_TEAMS})))"
+    return f"({own} OR (({walls.user} IS NULL) AND {shared}))"
 
 
 def policy_sql(*, table: str, walls: Walls) -> list[str]:
@@ -204,15 +215,17 @@ class BuildWalls(Operation):
         tenant: str = "tenant_id",
         user: str | None = None,
         session: str | None = None,
+        team: str | None = None,
     ) -> None:
         """Take the columns of `memory.models.base.Walls` as plain values, frozen in time."""
         self.model_name = model_name
-        self.walls = Walls(tenant=tenant, user=user, session=session)
+        self.walls = Walls(tenant=tenant, user=user, session=session, team=team)
 
     def deconstruct(self) -> tuple[str, list[Any], dict[str, Any]]:
         """Return what the migration writer needs."""
         walls = {"tenant": self.walls.tenant, "user": self.walls.user}
-        return type(self).__name__, [self.model_name], walls | {"session": self.walls.session}
+        walls |= {"session": self.walls.session, "team": self.walls.team}
+        return type(self).__name__, [self.model_name], walls
 
     def state_forwards(self, app_label: str, state: ProjectState) -> None:
         """Change nothing of Django's state."""

@@ -35,7 +35,7 @@ class Scope:
         """
         if not self.tenant_ids or not all(self.tenant_ids) or not self.principal_id:
             raise ScopeError
-        if any("," in tenant_id for tenant_id in self.tenant_ids):
+        if any("," in part or not part for part in (*self.tenant_ids, *self.team_ids)):
             raise ScopeError
         if len(self.tenant_ids) > 1 and (self.user_id or self.thread_id):
             raise ScopeError

@@ -20,11 +20,14 @@ class Walls:
         tenant: Column of the tenant.
         user: Column of the end user whose personal data the row is, if any.
         session: Column of the thread the row is private to, if any.
+        team: Column of the team that shares the row. With it, a row of no user is seen by every
+            user of the tenant, or if it names a team, by those whose scope has that team.
     """
 
     tenant: str = "tenant_id"
     user: str | None = None
     session: str | None = None
+    team: str | None = None
 
 
 def id_field(prefix: str) -> models.CharField[str, str]:

@@ -23,6 +23,10 @@ class JobKind(models.TextChoices):
     ROLL_SUMMARY = "roll_summary"
     BUILD_NODES = "build_nodes"
     CONSOLIDATE_NODES = "consolidate_nodes"
+    INDEX_RECALL = "index_recall"
+    INDEX_KNOWLEDGE = "index_knowledge"
+    EMBED = "embed"
+    REEMBED = "reembed"
 
 
 class Job(TenantModel):

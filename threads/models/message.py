@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from django.contrib.postgres.fields import ArrayField
 from django.db import models
 from django.utils import timezone
 
@@ -24,7 +25,9 @@ class Message(TenantModel):
     """One stored utterance; `position` is its place inside its run, from 0."""
 
     walls = Walls(user="end_user_id")
-    personal = frozenset({"content", "name", "tool_calls", "speaker", "external_id", "pii"})
+    personal = frozenset(
+        {"content", "name", "tool_calls", "speaker", "external_id", "pii", "terms"}
+    )
     kept = frozenset(
         "id tenant thread run end_user position role tool_call_id token_count created_at"
         " summary_node".split()
@@ -44,6 +47,8 @@ class Message(TenantModel):
     external_id = models.CharField(max_length=255, null=True)
     pii = models.JSONField(default=list)
     token_count = models.PositiveIntegerField(default=0)
+    # The words as 32-bit hashes, each once: the keyword index; null before version 0.2.
+    terms = ArrayField(models.IntegerField(), null=True)
     created_at = models.DateTimeField(default=timezone.now)
     summary_node = models.ForeignKey(
         SummaryNode, on_delete=models.SET_NULL, null=True, related_name="messages"
