@@ -17,12 +17,14 @@ class Question:
 
     Attributes:
         words: The hashes of its words, each once.
+        now: What "yesterday" is relative to.
     """
 
     text: str
+    now: datetime
     words: NDArray[np.uint32]
 
 
 def read_question(text: str, *, now: datetime) -> Question:
     """Return what a question asks for; linear in its length."""
-    return Question(text=text, words=np.unique(hashed(words_of(text))))
+    return Question(text=text, now=now, words=np.unique(hashed(words_of(text))))
