@@ -6,6 +6,7 @@
 PYTHON ?= python3
 TESTARGS ?=
 WORKERS ?= 2
+EVALARGS ?=
 ON_16 := tests/isolation tests/memory/test_rls.py tests/memory/test_jobs.py tests/memory/test_checks.py \
 	tests/threads/test_models.py tests/threads/test_pipeline.py tests/threads/test_runs.py \
 	tests/threads/test_run_sequence.py tests/threads/test_summaries.py tests/threads/test_sweep.py \
@@ -28,7 +29,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 unexport PYTHONPATH PYTHONHOME VIRTUAL_ENV DJANGO_SETTINGS_MODULE
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-16 test-all lint format lock bench crash clean
+.PHONY: help run test test-16 test-all lint format lock bench eval crash clean
 
 help: ## List the targets
 	@sed -n 's/^\([a-z0-9-]*\):.*## \(.*\)/  make \1|\2/p' Makefile | \
@@ -48,6 +49,9 @@ test-all: $(STAMP) ## Run the tests and the slow ones
 
 bench: $(STAMP) ## Measure; reports, asserts nothing
 	@exec $(BIN)/python -m pytest -m bench -p no:randomly -s --timeout 1200 $(TESTARGS)
+
+eval: $(STAMP) ## Measure what search finds; needs ../shared (EVALARGS="--sets locomo-dev --quick")
+	@exec $(BIN)/python -m tests.evaluation.run $(EVALARGS)
 
 crash: $(STAMP) ## Kill real processes at every step and count what survives
 	@exec $(BIN)/python -m pytest -m crash -p no:randomly --timeout 600 $(TESTARGS)

@@ -1,9 +1,9 @@
-"""A line chart as SVG, for light and dark pages: logarithmic height, labels beside the lines."""
+"""A line chart as SVG, for light and dark pages; labels stand beside the lines."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from html import escape
 
@@ -33,19 +33,25 @@ def _ticks(low: float, high: float) -> list[float]:
 
 
 def _plain(value: float) -> str:
-    return f"{value:,.0f}" if value >= 1 else f"{value:.10f}".rstrip("0")
+    if value >= 1 or not value:
+        return f"{value:,.0f}"
+    return f"{value:.10f}".rstrip("0")
 
 
-def line_chart(*, title: str, x_label: str, unit: str, lines: Sequence[Line]) -> str:
-    """Return the chart of positive values as SVG text."""
-    heights = [math.log10(y) for line in lines for _, y in line.points]
-    ticks = _ticks(min(heights), max(heights))
-    floor, ceiling = math.log10(ticks[0]), math.log10(ticks[-1])
+def line_chart(
+    *, title: str, x_label: str, unit: str, lines: Sequence[Line], top: float | None = None
+) -> str:
+    """Return the chart as SVG text.
+
+    The height is logarithmic, for positive values; with `top` it is linear, from 0 to there.
+    """
+    ticks, height = _heights(lines, top)
+    floor, ceiling = height(ticks[0]), height(ticks[-1])
     most_x = max(x for line in lines for x, _ in line.points)
 
     def place(x: float, y: float) -> tuple[float, float]:
         across = (_WIDTH - _LEFT - _RIGHT) * x / most_x
-        up = (_HEIGHT - _TOP - _BOTTOM) * (math.log10(y) - floor) / (ceiling - floor)
+        up = (_HEIGHT - _TOP - _BOTTOM) * (height(y) - floor) / (ceiling - floor)
         return _LEFT + across, _HEIGHT - _BOTTOM - up
 
     parts = [f'<text class="title" x="{_LEFT}" y="24">{escape(title)}</text>']
@@ -59,7 +65,7 @@ def line_chart(*, title: str, x_label: str, unit: str, lines: Sequence[Line]) ->
         x, _ = place(most_x * step / 5, ticks[0])
         parts.append(
             f'<text x="{x:.1f}" y="{_HEIGHT - _BOTTOM + 20}" text-anchor="middle">'
-            f"{most_x * step / 5:,.0f}</text>"
+            f"{_plain(most_x * step / 5)}</text>"
         )
     middle = (_LEFT + _WIDTH - _RIGHT) / 2
     parts.append(
@@ -74,6 +80,16 @@ def line_chart(*, title: str, x_label: str, unit: str, lines: Sequence[Line]) ->
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH} {_HEIGHT}" role="img"'
         f' aria-label="{escape(title)}">\n<style>{_STYLE}</style>\n{body}\n</svg>\n'
     )
+
+
+def _heights(
+    lines: Sequence[Line], top: float | None
+) -> tuple[list[float], Callable[[float], float]]:
+    """Return the values to mark, and how high a value stands."""
+    if top is not None:
+        return [top * step / 5 for step in range(6)], float
+    powers = [math.log10(y) for line in lines for _, y in line.points]
+    return _ticks(min(powers), max(powers)), math.log10
 
 
 def _drawn(line: Line, places: Sequence[tuple[float, float]], taken: list[float]) -> str:
