@@ -7,7 +7,7 @@ tables count here, and an inactive principal has none.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from django.contrib.auth.models import Group, User
 from django.db.models import Model
@@ -17,7 +17,7 @@ from guardian.shortcuts import assign_perm
 from governance.models import TenantGroupGrant, TenantUserGrant
 from governance.permissions import ROLE_PERMISSIONS, Permission, Role, group_name
 from memory.errors import CredenceError, NotFoundError
-from memory.models import EndUser, Tenant, TenantStatus
+from memory.models import EndUser, TeamMember, Tenant, TenantStatus
 from memory.rls import fetch_in_scope
 from memory.scope import Scope
 
@@ -137,6 +137,18 @@ def scope_for_user(*, principal: Principal, end_user: EndUser) -> Scope:
         if "act_for_user" not in _object_permissions(account, end_user):
             raise ForbiddenError("This key may not act for that user.")
     return tenant_scope(principal).narrowed(user_id=end_user.pk)
+
+
+def with_teams(scope: Scope) -> Scope:
+    """Return a person's scope with the teams that share memory with that person.
+
+    Inside the caller's transaction, which it does not turn: memory.rls.narrow_open_scope does. A
+    scope without a person has no teams. Cost: one query.
+    """
+    if scope.user_id is None:
+        return scope
+    rows = TeamMember.objects.in_scope(scope).filter(end_user_id=scope.user_id)
+    return replace(scope, team_ids=tuple(sorted(rows.values_list("team_id", flat=True))))
 
 
 def require_act_for_anybody(*, principal: Principal) -> None:

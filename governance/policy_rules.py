@@ -138,6 +138,13 @@ class Policy:
             raise InvalidPolicyError(f"{name} is not a whole number.", field=name)
         return value
 
+    def share(self, name: str) -> float:
+        """Return a number of policy that need not be whole."""
+        value = self.values[name]
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            raise InvalidPolicyError(f"{name} is not a number.", field=name)
+        return float(value)
+
     def is_on(self, name: str) -> bool:
         """Return a switch of policy."""
         return self.values[name] is True

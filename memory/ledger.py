@@ -88,6 +88,8 @@ class Ledger:
         context_window: The model's window.
         candidate_count: How many items were candidates.
         sections: One row a section that exists.
+        retrieval: How the search for what is remembered went, where there was one: how many items
+            it kept, and in which ways it was degraded.
     """
 
     decision: str
@@ -97,9 +99,11 @@ class Ledger:
     context_window: int
     candidate_count: int
     sections: Sequence[SectionRow] = field(default=())
+    retrieval: Mapping[str, Any] | None = None
 
     def as_json(self) -> dict[str, Any]:
-        """Return the `context` object of API.md."""
+        """Return the `context` object of API.md, and how retrieval went where it was asked."""
+        searched = {} if self.retrieval is None else {"retrieval": dict(self.retrieval)}
         return {
             "decision": self.decision,
             "current_tokens": self.current_tokens,
@@ -108,6 +112,7 @@ class Ledger:
             "context_window": self.context_window,
             "candidate_count": self.candidate_count,
             "sections": [_row(row) for row in self.sections],
+            **searched,
         }
 
 
@@ -129,7 +134,8 @@ def _row(row: SectionRow) -> dict[str, Any]:
 
 _ORDER: Final = tuple(
     "decision current_tokens prompt_tokens target_budget context_window candidate_count sections"
-    " name position priority cap wanted granted items dropped kind id tokens reason".split()
+    " retrieval degraded name position priority cap wanted granted items dropped kind id tokens"
+    " reason kept".split()
 )
 
 

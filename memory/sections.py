@@ -18,6 +18,8 @@ _REFERENCE: Final = {"zh": "参考资料", "en": "Reference material"}
 _LEAST_PIECE_TOKENS: Final = 24
 _LEAST_PIECE_CHARS: Final = 40
 _CUT: Final = " … "
+# Their own ids, in their labels, lead to where they come from.
+_SELF_EXPLAINED: Final = frozenset({"artifact", "recall", "knowledge"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -271,8 +273,7 @@ def _is_handed_in(item: ContextItem) -> bool:
 
 def _notes(item: ContextItem, *, is_zh: bool) -> list[str]:
     origin = item.source.id if item.source else None
-    # A file's own id, in its label, leads to its run.
-    notes = [origin] if origin and item.kind != "artifact" else []
+    notes = [origin] if origin and item.kind not in _SELF_EXPLAINED else []
     if item.as_of is not None:
         notes.append(("截至 " if is_zh else "as of ") + f"{item.as_of:%Y-%m-%d %H:%M} UTC")
     elif item.approved_at is not None:

@@ -136,7 +136,7 @@ def look(principal: Principal, agent_id: str, request: RunRequest, now: datetime
         thread = _find_thread(
             scope=scope, agent=agent, thread_id=request.thread_id, may_be_archived=True
         )
-    if thread is not None:
+    if person is not None:
         scope = _into_session(scope, thread)
     return Setting(
         scope=scope,
@@ -242,8 +242,11 @@ def _is_bootstrap(thread: Thread | None, policy: Policy, now: datetime) -> bool:
     return last_at is None or now - last_at > timedelta(minutes=policy.count("idle_minutes"))
 
 
-def _into_session(scope: Scope, thread: Thread) -> Scope:
-    """Narrow the open transaction to one thread and return its scope. Cost: one statement."""
-    session = scope.narrowed(thread_id=thread.pk)
+def _into_session(scope: Scope, thread: Thread | None) -> Scope:
+    """Turn the open transaction to a person, that person's teams and one thread, if there is one.
+
+    Cost: two statements.
+    """
+    session = access.with_teams(scope.narrowed(thread_id=thread.pk if thread else None))
     narrow_open_scope(session)
     return session

@@ -86,6 +86,7 @@ def account(
         context_window=given.agent.context_window,
         candidate_count=sum(row.candidates for row in kept),
         sections=[_refused(row) if is_rejected else row for row in shown],
+        retrieval=given.retrieval,
     )
 
 

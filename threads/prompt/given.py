@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Final
+from typing import Any, Final
 
 from governance.policy_rules import Policy
 from memory.boundary import Wording
@@ -38,6 +38,7 @@ class PromptInput:
         counter: Counts what the agent's model will.
         tools: What the model may call.
         remembered: Further items by section: preferences, core, related, reference.
+        retrieval: What the account says of the search for them; None where nothing was searched.
         workspace: The artefacts to go on with.
     """
 
@@ -53,6 +54,7 @@ class PromptInput:
     is_bootstrap: bool = False
     tools: tuple[ToolSpec, ...] = ()
     remembered: Mapping[str, Sequence[Candidate]] = field(default_factory=dict)
+    retrieval: Mapping[str, Any] | None = None
     workspace: tuple[WorkspaceFile, ...] = ()
 
     @property

@@ -7,16 +7,17 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
 
-from django.db.models import BooleanField, F, Func, Value
+from django.db.models import F, Func, Value
 from django.db.models.functions import Greatest, Length, Lower, StrIndex, Substr
 
 from memory.querysets import ScopedQuerySet
 from memory.tokens import estimate
 from threads.models import Message
+from threads.recall.patterns import BadPatternError, content_like
+from threads.recall.reach import searchable_messages
 from threads.tools.arguments import Arguments
-from threads.tools.reach import MOST_EXCERPT_CHARACTERS, Stretch, searchable_messages, stamp
+from threads.tools.reach import MOST_EXCERPT_CHARACTERS, Stretch, stamp
 from threads.tools.records import ToolPlace, ToolRefusedError, ToolResult
-from threads.tools.specs import MOST_WILDCARDS
 
 _BEFORE: Final = 80
 # Of many hits less is shown of each, so that all of them have a place in one result.
@@ -54,7 +55,7 @@ def grep(place: ToolPlace, arguments: Arguments) -> ToolResult:
     query = arguments.text("query")
     rows = searchable_messages(scope=place.scope, role=place.role)
     rows = _between(rows, arguments.time("start_time"), arguments.time("end_time"))
-    rows = rows.filter(_like(_pattern(query)))
+    rows = rows.filter(_having(query))
     limit = arguments.count("limit")
     hits = _hits(rows, first_part=next(part for part in query.split("*") if part), limit=limit)
     found = len(hits)
@@ -63,28 +64,11 @@ def grep(place: ToolPlace, arguments: Arguments) -> ToolResult:
     return _answer(hits, found, place.most_tokens)
 
 
-def _pattern(query: str) -> str:
-    """Return the LIKE pattern of a query in which only * is special."""
-    if query.count("*") > MOST_WILDCARDS:
-        raise ToolRefusedError(f"query has more than {MOST_WILDCARDS} wildcards.")
-    if not query.replace("*", "").strip():
-        raise ToolRefusedError("query has nothing but wildcards.")
-    return "%" + "%".join(like_escaped(part) for part in query.split("*")) + "%"
-
-
-def like_escaped(text: str) -> str:
-    """Return `text` as a LIKE pattern that matches only itself."""
-    return text.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
-
-
-def _like(pattern: str) -> Func:
-    return Func(
-        F("content"),
-        Value(pattern),
-        template="%(expressions)s",
-        arg_joiner=" ILIKE ",
-        output_field=BooleanField(),
-    )
+def _having(query: str) -> Func:
+    try:
+        return content_like(query)
+    except BadPatternError as error:
+        raise ToolRefusedError(error.detail) from error
 
 
 def _between(

@@ -19,11 +19,12 @@ from django.db.models.functions import Least, Left, Length
 
 from memory.querysets import ScopedQuerySet
 from threads.models import Message, Thread
+from threads.recall.messages import MOST_SEARCHED, MOST_SEARCHED_CHARACTERS
+from threads.recall.patterns import like_escaped
+from threads.recall.reach import searchable_messages
 from threads.tools.arguments import Arguments
-from threads.tools.grep import like_escaped
-from threads.tools.reach import Stretch, searchable_messages, stamp
+from threads.tools.reach import Stretch, stamp
 from threads.tools.records import ToolPlace, ToolRefusedError, ToolResult
-from threads.tools.specs import MOST_SEARCHED, MOST_SEARCHED_CHARACTERS
 from threads.tools.words import SearchedText, words_of
 
 _MOST_READ_CHARACTERS: Final = 3_000_000

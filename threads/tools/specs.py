@@ -7,15 +7,14 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 from memory.providers.base import ToolSpec
+from threads.recall.messages import MOST_SEARCHED, MOST_SEARCHED_CHARACTERS
+from threads.recall.patterns import MOST_WILDCARDS
 
 MOST_ARGUMENT_BYTES: Final = 64 * 1024
 MOST_QUERY_CHARACTERS: Final = 200
-MOST_WILDCARDS: Final = 8
 MOST_NAME_CHARACTERS: Final = 200
 MOST_CONTENT_CHARACTERS: Final = 200_000
 MOST_ARTIFACTS: Final = 20
-MOST_SEARCHED: Final = 2000
-MOST_SEARCHED_CHARACTERS: Final = 20_000
 # JSON may write each character of a file as two escapes of six bytes.
 _CONTENT_BYTES: Final = 12 * MOST_CONTENT_CHARACTERS
 

@@ -13,8 +13,9 @@ from memory.ids import is_id
 from memory.sanitize import sanitize
 from memory.tokens import estimate, truncate_end
 from threads.models import Message, RunStatus, SummaryNode
+from threads.recall.reach import messages_in_reach
 from threads.tools.arguments import Arguments
-from threads.tools.reach import messages_in_reach, stamp
+from threads.tools.reach import stamp
 from threads.tools.records import (
     NewArtifact,
     ToolPlace,
