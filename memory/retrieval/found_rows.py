@@ -1,0 +1,132 @@
+"""The rows that candidates lead to, read by id through the scope; and the newest of all."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Final
+
+from django.db import connection
+
+from memory.retrieval.results import RecallQuery
+from memory.scope import Scope
+from memory.trust import Source
+
+_RECALL: Final = """
+    SELECT entry.id, entry.tier, entry.confidence, entry.uses, entry.as_of,
+        led.id, led.said, led.answered, coalesce(led.speaker, ''), led.run_id, led.thread_id,
+        led.external_id
+    FROM memory_indexentry entry
+    JOIN memory_recallentry led ON led.tenant_id = entry.tenant_id AND led.id = entry.recall_id
+    WHERE entry.tenant_id = %(tenant)s AND entry.id = ANY (%(ids)s::text[])
+"""
+_KNOWLEDGE: Final = """
+    SELECT entry.id, entry.tier, entry.confidence, entry.uses, entry.as_of,
+        led.id, led.content, document.title, document.id, document.external_id
+    FROM memory_indexentry entry
+    JOIN memory_knowledgechunk led ON led.tenant_id = entry.tenant_id AND led.id = entry.chunk_id
+    JOIN memory_knowledgedocument document ON document.tenant_id = led.tenant_id
+        AND document.id = led.document_id AND document.status = 'admitted'
+    WHERE entry.tenant_id = %(tenant)s AND entry.id = ANY (%(ids)s::text[])
+"""
+# The index entry tells that it may be found at all.
+_NEWEST: Final = """
+    SELECT entry.id, entry.tier, entry.confidence, entry.uses, entry.as_of,
+        led.id, led.said, led.answered, coalesce(led.speaker, ''), led.run_id, led.thread_id,
+        led.external_id
+    FROM memory_recallentry led
+    JOIN memory_indexentry entry
+        ON entry.tenant_id = led.tenant_id AND entry.recall_id = led.id
+    WHERE led.tenant_id = %(tenant)s AND led.end_user_id = %(user)s
+        AND (%(role)s IS NULL OR entry.role IN ('', %(role)s))
+        AND (%(as_of)s IS NULL OR led.said_at <= %(as_of)s)
+        AND (%(skip)s IS NULL OR led.thread_id <> %(skip)s)
+    ORDER BY led.said_at DESC, led.id DESC LIMIT %(limit)s
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FoundRow:
+    """What an entry leads to; `id` is the recall entry's or the chunk's."""
+
+    entry_id: str
+    id: str
+    kind: str
+    content: str
+    tier: str
+    confidence: float | None
+    uses: int
+    said_at: datetime
+    source: Source
+    title: str = ""
+    thread_id: str | None = None
+    speaker: str = ""
+
+
+def read_found(*, scope: Scope, ids_by_kind: dict[str, list[str]]) -> dict[str, FoundRow]:
+    """Return the rows of entries by entry id; those that are gone, or not the scope's, are missing.
+
+    Cost: one statement a kind that is asked for.
+    """
+    found: dict[str, FoundRow] = {}
+    for kind, ids in ids_by_kind.items():
+        with connection.cursor() as cursor:
+            statement, made = (_KNOWLEDGE, _chunk) if kind == "knowledge" else (_RECALL, _turn)
+            cursor.execute(statement, {"tenant": scope.tenant_id, "ids": ids})
+            found |= {row[0]: made(row) for row in cursor.fetchall()}
+    return found
+
+
+def read_newest(*, scope: Scope, query: RecallQuery) -> list[FoundRow]:
+    """Return the newest turns of the scope's person that the query's filters let through.
+
+    Cost: one statement, along the index of a person's turns.
+    """
+    if scope.user_id is None or "recall" not in query.kinds:
+        return []
+    values: dict[str, Any] = {
+        "tenant": scope.tenant_id,
+        "user": scope.user_id,
+        "role": query.role,
+        "as_of": query.as_of,
+        "skip": query.skip_thread_id,
+        "limit": query.limit,
+    }
+    with connection.cursor() as cursor:
+        cursor.execute(_NEWEST, values)
+        return [_turn(row) for row in cursor.fetchall()]
+
+
+def _turn(row: Sequence[Any]) -> FoundRow:
+    entry_id, tier, confidence, uses, as_of, led_id, said, answered, speaker, *ids = row
+    run_id, thread_id, external_id = ids
+    return FoundRow(
+        entry_id=entry_id,
+        id=led_id,
+        kind="recall",
+        content=f"{said}\n{answered}" if said and answered else said or answered,
+        tier=tier,
+        confidence=confidence,
+        uses=uses,
+        said_at=as_of,
+        source=Source(kind="run", id=run_id, external_id=external_id),
+        thread_id=thread_id,
+        speaker=speaker,
+    )
+
+
+def _chunk(row: Sequence[Any]) -> FoundRow:
+    entry_id, tier, confidence, uses, as_of, led_id, content, title, document, external = row
+    return FoundRow(
+        entry_id=entry_id,
+        id=led_id,
+        kind="knowledge",
+        content=content,
+        tier=tier,
+        confidence=confidence,
+        uses=uses,
+        said_at=as_of,
+        source=Source(kind="document", id=document, external_id=external),
+        title=title,
+    )

@@ -1,0 +1,79 @@
+"""The time limit of a search, held between its stages and by the database for each statement."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Final
+
+from django.db import OperationalError, connection
+from psycopg import errors
+
+from memory.errors import CredenceError
+
+_OPEN: Final = "SAVEPOINT credence_search; SELECT set_config('statement_timeout', %s, true)"
+# Reading changed nothing, so going back loses nothing, and puts the timeout back as it was.
+_CLOSE: Final = "ROLLBACK TO SAVEPOINT credence_search; RELEASE SAVEPOINT credence_search"
+_SET: Final = "SELECT set_config('statement_timeout', %s, true)"
+
+
+class OverTimeError(CredenceError):
+    """The search took longer than it may."""
+
+    code = "retrieval_over_time"
+
+
+class TimeLimit:
+    """How long a search may still take; starts when it is made."""
+
+    def __init__(self, limit_ms: float) -> None:
+        """Start the clock; nothing is checked before `check`."""
+        self._ends = time.monotonic() + limit_ms / 1000
+
+    @property
+    def left_ms(self) -> int:
+        """Whole milliseconds that are left, at least 0."""
+        return max(0, int((self._ends - time.monotonic()) * 1000))
+
+    def check(self) -> int:
+        """Return the milliseconds that are left.
+
+        Raises:
+            OverTimeError: There is none.
+        """
+        left = self.left_ms
+        if left <= 0:
+            raise OverTimeError
+        return left
+
+    def hold(self) -> None:
+        """Let the database end the next statements when the time is over. Cost: one statement.
+
+        Raises:
+            OverTimeError: It is over.
+        """
+        with connection.cursor() as cursor:
+            cursor.execute(_SET, [str(self.check())])
+
+
+@contextmanager
+def reading_within(limit: TimeLimit) -> Iterator[None]:
+    """Read in the open transaction until the limit, and leave that as it was, whatever happens.
+
+    Cost: two statements.
+
+    Raises:
+        OverTimeError: A statement or the work between took too long.
+    """
+    with connection.cursor() as cursor:
+        cursor.execute(_OPEN, [str(limit.check())])
+    try:
+        yield
+    except OperationalError as error:
+        if isinstance(error.__cause__, errors.QueryCanceled):
+            raise OverTimeError from error
+        raise
+    finally:
+        with connection.cursor() as cursor:
+            cursor.execute(_CLOSE)
