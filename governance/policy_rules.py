@@ -5,13 +5,20 @@ Pure: no table, no framework. `governance.policy` reads and writes what tenants 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
 from memory.errors import InvalidInputError
 
-PolicyValue = int | float | bool | str | None
+PolicyValue = int | float | bool | str | list[str] | None
+
+# What people said while something was made is no knowledge, whatever a tenant would like.
+PROCESS_KINDS: Final = frozenset(
+    "approval approval_comment approval_note chat chat_history chat_log chat_message comment"
+    " conversation dialogue message review_comment thread transcript".split()
+)
 
 
 class InvalidPolicyError(InvalidInputError):
@@ -31,6 +38,8 @@ class Rule:
         high: Greatest value allowed, for numbers.
         choices: The words allowed, for words.
         is_optional: Whether null ("none") is allowed.
+        most_names: How many names may be listed, for lists of names.
+        refused_names: Names that may not be among them.
     """
 
     default: PolicyValue
@@ -39,6 +48,13 @@ class Rule:
     high: float = 0
     choices: tuple[str, ...] = ()
     is_optional: bool = False
+    most_names: int = 0
+    refused_names: frozenset[str] = frozenset()
+
+    @property
+    def is_number(self) -> bool:
+        """Whether `low` and `high` say something."""
+        return not self.choices and not self.most_names and self.unit != "switch"
 
 
 def _count(default: int | None, unit: str, low: int, high: int) -> Rule:
@@ -51,6 +67,10 @@ def _share(default: float, unit: str = "share", low: float = 0, high: float = 1)
 
 def _switch(*, is_on: bool) -> Rule:
     return Rule(default=is_on, unit="switch")
+
+
+def _names(default: str, *, refused: frozenset[str]) -> Rule:
+    return Rule(default=default.split(), unit="names", most_names=50, refused_names=refused)
 
 
 _PII = ("strip", "mask", "tag", "block", "hold", "allow")
@@ -112,6 +132,10 @@ RULES: Final[Mapping[str, Rule]] = {
     "extract_on_import": _switch(is_on=False),
     "archive_artifacts": _switch(is_on=False),
     "allow_facts": _switch(is_on=True),
+    "knowledge_admit": _switch(is_on=False),
+    "knowledge_kinds": _names(
+        "article faq handbook manual note policy reference report", refused=PROCESS_KINDS
+    ),
     "retention_messages_days": _count(None, "days", 1, 36_500),
     "retention_recall_days": _count(None, "days", 1, 36_500),
     "retention_traces_days": _count(90, "days", 1, 36_500),
@@ -122,6 +146,7 @@ RULES: Final[Mapping[str, Rule]] = {
     "pii_sensitive": Rule(default="block", unit="action", choices=_PII),
     "pii_uncertain": Rule(default="hold", unit="action", choices=_PII),
 }
+_NAME: Final = re.compile(r"[a-z][a-z0-9_]{0,39}")
 _WEIGHTS = ("weight_relevance", "weight_recency", "weight_credence", "weight_frequency")
 
 
@@ -149,6 +174,11 @@ class Policy:
         """Return a switch of policy."""
         return self.values[name] is True
 
+    def names(self, name: str) -> tuple[str, ...]:
+        """Return a list of names of policy."""
+        value = self.values[name]
+        return tuple(value) if isinstance(value, list) else ()
+
 
 def validate(overrides: Mapping[str, object]) -> dict[str, PolicyValue]:
     """Return the overrides with their types checked.
@@ -159,7 +189,7 @@ def validate(overrides: Mapping[str, object]) -> dict[str, PolicyValue]:
     """
     checked = {name: _checked(name, value) for name, value in overrides.items()}
     weights = [checked.get(name, RULES[name].default) for name in _WEIGHTS]
-    if abs(sum(float(weight or 0) for weight in weights) - 1) > 1e-6:
+    if abs(sum(weight for weight in weights if isinstance(weight, int | float)) - 1) > 1e-6:
         raise InvalidPolicyError("The four weights must sum to 1.", field="weight_relevance")
     return checked
 
@@ -172,6 +202,8 @@ def _checked(name: str, value: object) -> PolicyValue:
         return None
     if rule.choices:
         return _checked_word(name, rule, value)
+    if rule.most_names:
+        return _checked_names(name, rule, value)
     if rule.unit == "switch":
         if not isinstance(value, bool):
             raise InvalidPolicyError(f"{name} is true or false.", field=name)
@@ -183,6 +215,19 @@ def _checked_word(name: str, rule: Rule, value: object) -> str:
     if not isinstance(value, str) or value not in rule.choices:
         raise InvalidPolicyError(f"{name} is one of: {', '.join(rule.choices)}.", field=name)
     return value
+
+
+def _checked_names(name: str, rule: Rule, value: object) -> list[str]:
+    if not isinstance(value, list) or len(value) > rule.most_names:
+        detail = f"{name} is a list of at most {rule.most_names} names."
+        raise InvalidPolicyError(detail, field=name)
+    for one in value:
+        if not isinstance(one, str) or not _NAME.fullmatch(one):
+            detail = f"{name} holds names in snake_case, 1 to 40 letters each."
+            raise InvalidPolicyError(detail, field=name)
+        if one in rule.refused_names:
+            raise InvalidPolicyError(f"{name} never holds {one!r}.", field=name)
+    return sorted(set(value))
 
 
 def _checked_number(name: str, rule: Rule, value: object) -> int | float:

@@ -56,6 +56,17 @@ DEFAULTS: dict[str, Any] = {
     "extract_on_import": False,
     "archive_artifacts": False,
     "allow_facts": True,
+    "knowledge_admit": False,
+    "knowledge_kinds": [
+        "article",
+        "faq",
+        "handbook",
+        "manual",
+        "note",
+        "policy",
+        "reference",
+        "report",
+    ],
     "retention_messages_days": None,
     "retention_recall_days": None,
     "retention_traces_days": 90,
@@ -112,6 +123,18 @@ def test_every_default_is_valid_and_every_rule_has_a_unit() -> None:
         ("no_such_name", 1),
         ("retention_traces_days", 0),
         ("weight_relevance", 0.9),
+        ("knowledge_kinds", None),
+        ("knowledge_kinds", "faq"),
+        ("knowledge_kinds", ["FAQ"]),
+        ("knowledge_kinds", ["a-b"]),
+        ("knowledge_kinds", ["手册"]),
+        ("knowledge_kinds", [""]),
+        ("knowledge_kinds", ["x" * 41]),
+        ("knowledge_kinds", [1]),
+        ("knowledge_kinds", [f"kind_{number}" for number in range(51)]),
+        ("knowledge_kinds", ["faq", "approval_comment"]),
+        ("knowledge_kinds", ["chat"]),
+        ("knowledge_admit", "on"),
     ],
 )
 def test_value_of_wrong_kind_refused(name: str, value: object) -> None:
@@ -191,3 +214,12 @@ def test_null_resets_to_the_default(db: None) -> None:
     with scoped_transaction(scope):
         assert tenant_overrides(scope=scope) == {"tool_rounds": 3}
         assert TenantPolicy.objects.in_scope(scope).count() == 1
+
+
+def test_names_are_kept_once_and_in_order() -> None:
+    most = [f"kind_{number:02}" for number in range(50)]
+    assert validate({"knowledge_kinds": most}) == {"knowledge_kinds": most}
+    assert validate({"knowledge_kinds": ["faq", "article", "faq"]}) == {
+        "knowledge_kinds": ["article", "faq"]
+    }
+    assert effective({"knowledge_kinds": []}).names("knowledge_kinds") == ()

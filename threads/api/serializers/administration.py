@@ -226,6 +226,9 @@ def _policy_field(rule: Rule) -> serializers.Field[Any, Any, Any, Any]:
         return StrictText(help_text=help_text, max_length=32, **options)
     if rule.unit == "switch":
         return Flag(**options)
+    if rule.most_names:
+        child = StrictText(max_length=40)
+        return serializers.ListField(child=child, max_length=rule.most_names, **options)
     help_text = f"{rule.unit}; default {'none' if rule.default is None else rule.default}"
     if isinstance(rule.default, float):
         return Number(help_text=help_text, **bounds, **options)

@@ -27,8 +27,8 @@ _RULES_SHOWN = {
     name: {
         "default": rule.default,
         "unit": rule.unit,
-        "low": None if rule.choices or rule.unit == "switch" else rule.low,
-        "high": None if rule.choices or rule.unit == "switch" else rule.high,
+        "low": rule.low if rule.is_number else None,
+        "high": rule.high if rule.is_number else None,
         "choices": list(rule.choices),
     }
     for name, rule in RULES.items()
