@@ -1,0 +1,1 @@
+"""Embedding models: texts in, unit vectors out; two in this package's wheels, any other over HTTP."""
