@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,11 @@ import django_stubs_ext
 from config.settings import env
 
 django_stubs_ext.monkeypatch()
+
+# Read when numpy is first imported, which is after this. A process has threads of its own; small
+# products spread over all cores by each of them cost more than they save.
+for _name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
+    os.environ.setdefault(_name, "1")
 
 BASE_DIR = Path(__file__).resolve().parents[2]
 CREDENCE_VAR = env.var_folder()

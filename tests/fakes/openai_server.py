@@ -8,8 +8,9 @@ In tests::
         ...ProviderConfig(base_url=server.base_url, ...)
         server.requests[0].body["messages"]
 
-Scripted replies go first, then the function, then an echo of the last user message. Every
-request is recorded, with an event that tells when its client left before the end.
+Scripted replies go first, then the function, then an echo of the last user message. Embeddings
+(tests.fakes.openai_embeddings) have a script and a function of their own: `script_embeddings`,
+`embed_with`. Every request is recorded, with an event that tells when its client left before the end.
 
 Alone, for benchmarks: ``python -m tests.fakes.openai_server --port 9099 --delay-ms 200 --echo``.
 """
@@ -27,6 +28,7 @@ from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any
 
+from tests.fakes.openai_embeddings import embed
 from tests.fakes.openai_replies import Answer, Json, Reply, text
 
 _REASONS = {200: "OK", 302: "Found", 400: "Bad Request", 429: "Too Many Requests"}
@@ -76,6 +78,8 @@ class FakeOpenAI:
         self._port = port
         self._script: deque[Reply] = deque()
         self._answer: Callable[[Json], Reply] = echo
+        self._embedding_script: deque[Reply] = deque()
+        self._embed: Callable[[Json], Reply] = embed
         self._changed = threading.Condition()
         self._listening = threading.Event()
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -100,6 +104,20 @@ class FakeOpenAI:
     def answer_with(self, answer: Callable[[Json], Reply]) -> None:
         """Make replies from the request's JSON whenever the script is used up."""
         self._answer = answer
+
+    def script_embeddings(self, *replies: Reply) -> None:
+        """Use these replies for the next calls of /embeddings, one each."""
+        self._embedding_script.extend(replies)
+
+    def embed_with(self, answer: Callable[[Json], Reply]) -> None:
+        """Make replies of /embeddings from the request's JSON whenever their script is used up."""
+        self._embed = answer
+
+    @property
+    def embedded_texts(self) -> list[str]:
+        """Every text that was sent to /embeddings, in order."""
+        asked = [request for request in list(self.requests) if _is_embedding(request)]
+        return [str(text) for request in asked for text in request.body.get("input", [])]
 
     def wait_for_requests(self, count: int, *, timeout_seconds: float = 10) -> None:
         """Block until `count` requests have arrived.
@@ -176,9 +194,15 @@ class FakeOpenAI:
         with self._changed:
             self.requests.append(request)
             self._changed.notify_all()
-        if self._script:
-            return self._script.popleft()
-        return self._answer(request.body)
+        if _is_embedding(request):
+            script, answer = self._embedding_script, self._embed
+        else:
+            script, answer = self._script, self._answer
+        return script.popleft() if script else answer(request.body)
+
+
+def _is_embedding(request: Recorded) -> bool:
+    return request.path.endswith("/embeddings")
 
 
 class _Connection(asyncio.Protocol):
