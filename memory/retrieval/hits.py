@@ -1,4 +1,4 @@
-"""Hits out of the rows that were found: scored, ordered, near-duplicates collapsed. Pure."""
+"""Hits out of the rows that were found: scored, ordered, near-duplicates collapsed."""
 
 from __future__ import annotations
 

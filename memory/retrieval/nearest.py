@@ -45,7 +45,7 @@ _WALK_FAR: Final = """
 """
 _DISTANCE: Final = "(vector::halfvec({n}) <=> %(vector)s::halfvec({n}))"
 _SELECT: Final = (
-    "SELECT entry_id, 1 - "
+    "SELECT entry_id, 1 - "  # noqa: S608 - constants; the dimensions are a number of ours
     + _DISTANCE
     + " FROM memory_embedding WHERE tenant_id = %(tenant)s AND model_id = %(model)s"
     " AND status = 'ready' AND vector_dims(vector) = {n} AND {owner} ORDER BY "

@@ -6,6 +6,7 @@ Scope → candidates → fusion (ranking by numbers) → scoring → gates. Noth
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import ExitStack
 from typing import ClassVar, Final
 
 from memory.errors import ScopeError
@@ -25,6 +26,7 @@ from memory.retrieval.results import (
     Retrieval,
 )
 from memory.retrieval.shelf_copy import ShelfCopy
+from memory.retrieval.shelf_reading import SHELVES, ShelfState, states_values
 from memory.retrieval.tracing import TraceBook
 from memory.scope import Scope
 
@@ -52,8 +54,11 @@ def search(*, scope: Scope, query: RecallQuery) -> Retrieval:
     book = TraceBook(degraded=query.degraded)
     limit = TimeLimit(query.settings.limit_ms)
     try:
-        with reading_within(limit):
-            hits = _find(scope, query, limit, book)
+        with ExitStack() as reading:
+            with book.stage("scope"):
+                opening = reading_within(limit, first=SHELVES, values=states_values(scope=scope))
+                states = [ShelfState(*row) for row in reading.enter_context(opening)]
+            hits = _find(scope, query, states, limit, book)
     except OverTimeError:
         book.restart()
         book.note(TIME_LIMIT)
@@ -63,13 +68,19 @@ def search(*, scope: Scope, query: RecallQuery) -> Retrieval:
     return Retrieval(hits=kept, trace=book.closed(scope=scope, query=query, hits=kept))
 
 
-def _find(scope: Scope, query: RecallQuery, limit: TimeLimit, book: TraceBook) -> list[Hit]:
+def _find(
+    scope: Scope,
+    query: RecallQuery,
+    states: Sequence[ShelfState],
+    limit: TimeLimit,
+    book: TraceBook,
+) -> list[Hit]:
     """Return what passed gate 1, best first, without duplicates.
 
     Copies that show entries which are gone are forgotten, and the search made once more.
     """
-    for is_last_try in (False, True):
-        copies = _open(scope, query, limit, book)
+    for known, is_last_try in ((states, False), (None, True)):
+        copies = _open(scope, query, known, limit, book)
         candidates = _candidates(scope, query, copies, limit, book)
         with book.stage("scoring"):
             rows = _read(scope, candidates)
@@ -87,13 +98,20 @@ def _find(scope: Scope, query: RecallQuery, limit: TimeLimit, book: TraceBook) -
         return _scored(candidates, rows, query, book)
 
 
-def _open(scope: Scope, query: RecallQuery, limit: TimeLimit, book: TraceBook) -> list[ShelfCopy]:
+def _open(
+    scope: Scope,
+    query: RecallQuery,
+    states: Sequence[ShelfState] | None,
+    limit: TimeLimit,
+    book: TraceBook,
+) -> list[ShelfCopy]:
     with book.stage("scope"):
         return open_shelves(
             scope=scope,
             model_id=query.model_id,
             most_codes=query.settings.exact_rows,
             limit=limit,
+            states=states,
         )
 
 

@@ -1,14 +1,14 @@
 """Reading shelves out of the database: what there is, and a shelf's rows in one piece.
 
-The database joins the rows itself, so that five thousand arrive as a handful of values. One
-statement sees one moment: a shelf's version and the rows up to it come from the same, whoever
-writes meanwhile.
+One statement sees one moment: a shelf's version and the entries up to it come from the same, whoever
+writes meanwhile. Vectors may be of a later moment than the entries they belong to.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, LiteralString
 
 import numpy as np
 from django.db import connection
@@ -16,8 +16,7 @@ from numpy.typing import NDArray
 from psycopg import Cursor
 
 from memory.retrieval.codes import SCALE_BYTES, code_dtype
-from memory.retrieval.records import HEAD
-from memory.retrieval.shelf_copy import ID_BYTES, ShelfCopy, ShelfRows
+from memory.retrieval.shelf_copy import ShelfCopy, ShelfRows, as_ids, parse_records
 from memory.scope import Scope
 
 # Entries a statement; the rest of a larger shelf is read by the next one.
@@ -25,54 +24,41 @@ ROWS_AT_ONCE: Final = 20_000
 # More entries than these without a vector are not asked for one by one.
 MOST_LACKING: Final = 1_000
 
-# One part for each kind of owner, so that each is found by the unique key of owners.
-_SHELVES: Final = """
-    SELECT id, version, generation FROM memory_shelf
-    WHERE tenant_id = %(tenant)s AND end_user_id = %(user)s
-    UNION ALL
-    SELECT id, version, generation FROM memory_shelf
-    WHERE tenant_id = %(tenant)s AND end_user_id IS NULL AND team_id = ANY (%(teams)s::text[])
-    UNION ALL
-    SELECT id, version, generation FROM memory_shelf
-    WHERE tenant_id = %(tenant)s AND end_user_id IS NULL AND team_id IS NULL
+SHELVES: Final = """
+    SELECT id, version, generation, end_user_id, team_id FROM memory_shelf
+    WHERE tenant_id = %(tenant)s AND (end_user_id = %(user)s OR (end_user_id IS NULL
+        AND (team_id IS NULL OR team_id = ANY (%(teams)s::text[]))))
 """
-# is_open: the shelf's row was written by this very transaction, which may yet be undone. (The ids
-# of its savepoints are later than its own.)
+# The first row is the shelf's. is_open: it was written by this very transaction, which may yet be
+# undone. (The ids of its savepoints are later than its own.)
 _ROWS: Final = """
-    WITH shelf AS (
-        SELECT version, generation,
-            pg_current_xact_id_if_assigned() IS NOT NULL AND age(xmin) <= 0 AS is_open
-        FROM memory_shelf WHERE tenant_id = %(tenant)s AND id = %(shelf)s
-    ), entries AS MATERIALIZED (
-        SELECT id, version, packed FROM memory_indexentry
-        WHERE tenant_id = %(tenant)s AND shelf_id = %(shelf)s AND version > %(version)s
+    SELECT ''::text AS id, version, NULL::bytea AS packed, generation,
+        pg_current_xact_id_if_assigned() IS NOT NULL AND age(xmin) <= 0 AS is_open
+    FROM memory_shelf WHERE tenant_id = %(tenant)s AND id = %(shelf)s
+    UNION ALL (
+        SELECT id, version, packed, NULL, NULL FROM memory_indexentry
+        WHERE tenant_id = %(tenant)s AND shelf_id = %(shelf)s AND version > %(version)s::bigint
         ORDER BY version FETCH FIRST (%(most)s::bigint) ROWS WITH TIES
-    ), found AS (
-        SELECT count(*) AS count, max(version) AS version,
-            string_agg(convert_to(id, 'UTF8'), ''::bytea ORDER BY version, id) AS ids,
-            string_agg(substr(packed || %(blank)s::bytea, 1, %(head)s::int), ''::bytea ORDER BY version, id)
-                AS heads,
-            string_agg(substr(packed, %(head)s::int + 1), ''::bytea ORDER BY version, id) AS words,
-            string_agg(int4send(octet_length(packed)), ''::bytea ORDER BY version, id) AS sizes
-        FROM entries
     )
-    SELECT shelf.version, shelf.generation, shelf.is_open, found.count, found.version, found.ids,
-        found.heads, found.words, found.sizes, codes.codes, codes.sizes, late.ids, late.codes
-    FROM shelf CROSS JOIN found
-    LEFT JOIN LATERAL (
-        SELECT string_agg(made.code, ''::bytea ORDER BY entries.version, entries.id) AS codes,
-            string_agg(int4send(coalesce(octet_length(made.code), 0)), ''::bytea
-                ORDER BY entries.version, entries.id) AS sizes
-        FROM entries LEFT JOIN memory_embedding made ON made.tenant_id = %(tenant)s
-            AND made.entry_id = entries.id AND made.model_id = %(model)s AND made.status = 'ready'
-    ) codes ON %(model)s::text IS NOT NULL AND %(held)s::bigint + found.count <= %(exact)s::bigint
-    LEFT JOIN LATERAL (
-        SELECT string_agg(convert_to(entry_id, 'UTF8'), ''::bytea ORDER BY entry_id) AS ids,
-            string_agg(code, ''::bytea ORDER BY entry_id) AS codes
-        FROM memory_embedding WHERE tenant_id = %(tenant)s AND model_id = %(model)s
-            AND entry_id = ANY (%(lacking)s::text[]) AND status = 'ready'
-            AND octet_length(code) = %(code_bytes)s::int
-    ) late ON %(code_bytes)s::int > 0
+"""
+# All vectors of an owner, along the index of owners; of the tenant's own shelf, entry by entry.
+_PERSONS_CODES: Final = """
+    SELECT entry_id, code FROM memory_embedding WHERE tenant_id = %(tenant)s
+        AND model_id = %(model)s AND status = 'ready' AND end_user_id = %(user)s
+"""
+_TEAMS_CODES: Final = """
+    SELECT entry_id, code FROM memory_embedding WHERE tenant_id = %(tenant)s
+        AND model_id = %(model)s AND status = 'ready' AND team_id = %(team)s
+"""
+_TENANTS_CODES: Final = """
+    SELECT made.entry_id, made.code FROM memory_indexentry entry
+    JOIN memory_embedding made ON made.tenant_id = entry.tenant_id AND made.entry_id = entry.id
+    WHERE entry.tenant_id = %(tenant)s AND entry.shelf_id = %(shelf)s
+        AND made.model_id = %(model)s AND made.status = 'ready'
+"""
+_SOME_CODES: Final = """
+    SELECT entry_id, code FROM memory_embedding WHERE tenant_id = %(tenant)s
+        AND model_id = %(model)s AND status = 'ready' AND entry_id = ANY (%(entries)s::text[])
 """
 
 
@@ -83,6 +69,8 @@ class ShelfState:
     id: str
     version: int
     generation: int
+    end_user_id: str | None
+    team_id: str | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,82 +88,89 @@ class Reading:
     has_more: bool
 
 
-def read_states(*, scope: Scope) -> list[ShelfState]:
-    """Return the shelves of a scope: its person's, its teams' and the tenant's own.
+def states_values(*, scope: Scope) -> dict[str, Any]:
+    """Return the values of SHELVES: the shelves of the scope's person, its teams and its tenant.
 
-    A scope without person has no person's shelf, though it may see them. Cost: one statement.
+    A scope without person has no person's shelf, though it may see them.
     """
-    values = {"tenant": scope.tenant_id, "user": scope.user_id, "teams": list(scope.team_ids)}
+    return {"tenant": scope.tenant_id, "user": scope.user_id, "teams": list(scope.team_ids)}
+
+
+def read_states(*, scope: Scope) -> list[ShelfState]:
+    """Return the shelves of a scope. Cost: one statement."""
     with connection.cursor() as cursor:
-        cursor.execute(_SHELVES, values)
+        cursor.execute(SHELVES, states_values(scope=scope))
         return [ShelfState(*row) for row in cursor.fetchall()]
 
 
-def read_rows(*, scope: Scope, copy: ShelfCopy, most_codes: int) -> Reading | None:
-    """Return what a shelf has that its copy has not, at most some 20,000 entries at once.
+def read_rows(*, scope: Scope, copy: ShelfCopy) -> Reading | None:
+    """Return the entries that a shelf has and its copy has not, some 20,000 at once.
 
-    Cost: one statement; about 2 µs an entry without vector, 5 with it.
+    Cost: one statement; about 1 µs an entry, and what row-level security takes.
 
     Returns:
         None if the scope has no such shelf (any more).
     """
-    lacking = copy.lacking if copy.model_id else []
-    values: dict[str, Any] = {
+    values = {
         "tenant": scope.tenant_id,
         "shelf": copy.shelf_id,
-        "model": copy.model_id,
         "version": copy.version,
-        "held": len(copy),
         "most": ROWS_AT_ONCE,
-        "exact": most_codes,
-        "head": HEAD.itemsize,
-        "blank": bytes(HEAD.itemsize),
-        "lacking": lacking,
-        "code_bytes": copy.codes.dtype.itemsize if lacking and copy.codes is not None else 0,
     }
+    rows = _fetched(_ROWS, values)
+    if not rows:
+        return None
+    (_, version, _, generation, is_open), *entries = rows
+    has_more = len(entries) >= ROWS_AT_ONCE
+    ids, versions, records, *_ = zip(*entries, strict=True) if entries else ((), (), ())
+    heads, words, ends = parse_records(records)
+    return Reading(
+        rows=ShelfRows(
+            version=versions[-1] if has_more else version,
+            generation=generation,
+            ids=as_ids(ids),
+            heads=heads,
+            words=words,
+            ends=ends,
+        ),
+        is_open=is_open,
+        has_more=has_more,
+    )
+
+
+def read_codes(
+    *, scope: Scope, copy: ShelfCopy, state: ShelfState
+) -> tuple[NDArray[np.bytes_], NDArray[np.void] | None]:
+    """Return vectors that a copy lacks, and whose they are: of the commonest length, no others.
+
+    They may be of a later moment than the entries; what is not in the copy is passed over.
+    Cost: one statement; 1 µs a vector, and what row-level security takes.
+    """
+    lacking = copy.lacking
+    values: dict[str, Any] = {
+        "tenant": scope.tenant_id,
+        "model": copy.model_id,
+        "shelf": copy.shelf_id,
+        "user": state.end_user_id,
+        "team": state.team_id,
+    }
+    if copy.codes is not None and len(lacking) <= MOST_LACKING:
+        rows = _fetched(_SOME_CODES, values | {"entries": lacking}) if lacking else []
+    elif state.end_user_id:
+        rows = _fetched(_PERSONS_CODES, values)
+    else:
+        rows = _fetched(_TEAMS_CODES if state.team_id else _TENANTS_CODES, values)
+    if not rows:
+        return as_ids(()), None
+    size = Counter(len(code) for _, code in rows).most_common(1)[0][0]
+    whole = [(entry_id, code) for entry_id, code in rows if len(code) == size]
+    codes = np.frombuffer(
+        b"".join([code for _, code in whole]), dtype=code_dtype(size - SCALE_BYTES)
+    )
+    return as_ids([entry_id for entry_id, _ in whole]), codes
+
+
+def _fetched(statement: LiteralString, values: dict[str, Any]) -> list[Any]:
     # As text each byte would travel as two digits, and Django's own cursors know no other way.
     with connection.wrap_database_errors, Cursor(connection.connection) as cursor:
-        row = cursor.execute(_ROWS, values, binary=True).fetchone()
-    return None if row is None else _reading(row)
-
-
-def _reading(row: tuple[Any, ...]) -> Reading:
-    version, generation, is_open, count, last, ids, heads, words, sizes, *rest = row
-    codes, code_sizes, late_ids, late_codes = rest
-    has_more = count >= ROWS_AT_ONCE
-    lengths = np.frombuffer(sizes or b"", dtype=">i4").astype(np.int64) - HEAD.itemsize
-    found = np.frombuffer(heads or b"", dtype=HEAD)
-    is_damaged = bool((lengths != 4 * found["words"].astype(np.int64)).any())
-    found_words = np.frombuffer(b"" if is_damaged else words or b"", dtype="<u4")
-    rows = ShelfRows(
-        version=last if has_more else version,
-        generation=generation,
-        ids=np.frombuffer(ids or b"", dtype=f"S{ID_BYTES}"),
-        heads=found,
-        words=found_words.astype(np.uint32, copy=False),
-        ends=np.zeros(count, np.int64) if is_damaged else np.cumsum(lengths // 4),
-        codes=_codes(codes, code_sizes),
-        is_damaged=is_damaged,
-        late_ids=np.frombuffer(late_ids or b"", dtype=f"S{ID_BYTES}"),
-        late_codes=_codes(late_codes, None, count=len(late_ids or b"") // ID_BYTES),
-    )
-    return Reading(rows=rows, is_open=is_open, has_more=has_more)
-
-
-def _codes(codes: bytes | None, sizes: bytes | None, *, count: int = 0) -> NDArray[np.void] | None:
-    """Return one code an entry: of the commonest length; those of another count as missing."""
-    if not codes:
-        return None
-    if sizes is None:
-        return np.frombuffer(codes, dtype=code_dtype(len(codes) // count - SCALE_BYTES))
-    lengths = np.frombuffer(sizes, dtype=">i4").astype(np.int64)
-    size = int(np.bincount(lengths[lengths > 0]).argmax())
-    dtype = code_dtype(size - SCALE_BYTES)
-    if (lengths == size).all():
-        return np.frombuffer(codes, dtype=dtype)
-    made = np.zeros(len(lengths), dtype=dtype)
-    starts = np.cumsum(lengths) - lengths
-    view = np.frombuffer(codes, dtype=np.uint8)
-    whole = np.flatnonzero(lengths == size)
-    made[whole] = view[starts[whole, None] + np.arange(size)].view(dtype).reshape(-1)
-    return made
+        return cursor.execute(statement, values, binary=True).fetchall()
