@@ -1,0 +1,1 @@
+"""Knowledge documents: reading uploads, cutting them into chunks, deciding what is admitted."""

@@ -1,0 +1,185 @@
+"""Cutting a document into the short stretches it is found by. Pure.
+
+Embedding models average a text, so a long one is found by nothing in particular: stretches of about
+a hundred tokens, cut where sections, paragraphs or sentences end, are found by what they say.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import takewhile
+from typing import Final, Self
+
+from governance.knowledge.headings import BETWEEN, Section, sections
+from memory.tokens import estimate
+
+# Tokens of a chunk: from here on a paragraph's end closes it; a heading closes it earlier.
+ENOUGH_TOKENS: Final = 80
+MOST_TOKENS: Final = 120
+_LEAST_TOKENS: Final = 30
+# The last sentence of a chunk is repeated in the next one of its paragraph, if it is this short.
+_REPEATED_TOKENS: Final = 25
+
+_SENTENCE: Final = re.compile(
+    r"[。！？；…]+[”’」』）)\]\"']*|[.!?;]+[\"'”’)\]]*(?=\s)|\n(?:[ \t\r]*\n)+|\n"
+)
+_CLAUSE: Final = re.compile(r"[，、：,:](?=.)|\s")
+# What belongs to the letter before it: accents, joiners, variants, skin tones.
+_GOES_ON: Final = re.compile("[\u0300-\u036f\u200d\ufe0e\ufe0f\u20e3\U0001f3fb-\U0001f3ff]")
+_CHARACTERS_TRIED: Final = MOST_TOKENS * 4
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Chunk:
+    """A stretch of a text: `content` is exactly text[start:end].
+
+    Attributes:
+        position: Its place, from 0.
+        heading: Titles of the sections it stands in, outermost first.
+    """
+
+    position: int
+    start: int
+    end: int
+    content: str
+    heading: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Unit:
+    """What is not cut any further; `is_last` of its paragraph."""
+
+    start: int
+    end: int
+    tokens: int
+    is_last: bool
+
+
+@dataclass(frozen=True, slots=True)
+class _Span:
+    start: int
+    end: int
+    path: str
+
+
+def chunks(text: str) -> list[Chunk]:
+    """Return the chunks of a text in order, none over 120 tokens; they cover all but blanks.
+
+    Cost: linear, about 1 s for two million characters.
+    """
+    found: list[Chunk] = []
+    for span in _spans(text):
+        start, end = _trimmed(text, span.start, span.end)
+        if start < end:
+            found.append(
+                Chunk(
+                    position=len(found),
+                    start=start,
+                    end=end,
+                    content=text[start:end],
+                    heading=span.path,
+                )
+            )
+    return found
+
+
+def _spans(text: str) -> Iterator[_Span]:
+    """Yield where chunks begin and end; a whole section that is too short takes in the next one."""
+    open_chunk = _Open(path="")
+    for section in sections(text):
+        if open_chunk.is_short_section:
+            open_chunk.path = _common(open_chunk.path, section.path)
+        else:
+            yield from open_chunk.closed()
+            open_chunk = _Open(path=section.path, is_short_section=True)
+        for unit in _units(text, section):
+            if open_chunk.units and open_chunk.tokens + unit.tokens > MOST_TOKENS:
+                yield from open_chunk.closed()
+                open_chunk = _Open(path=section.path).with_units(open_chunk.repeated(unit))
+            open_chunk.add(unit)
+            if unit.is_last and open_chunk.tokens >= ENOUGH_TOKENS:
+                yield from open_chunk.closed()
+                open_chunk = _Open(path=section.path)
+    yield from open_chunk.closed()
+
+
+class _Open:
+    """A chunk that is being filled."""
+
+    def __init__(self, *, path: str, is_short_section: bool = False) -> None:
+        self.path = path
+        self.units: list[_Unit] = []
+        self.tokens = 0
+        # Whether it is a whole section yet, and too short to stand alone.
+        self.is_short_section = is_short_section
+
+    def with_units(self, units: list[_Unit]) -> Self:
+        """Return it with some units to begin with."""
+        for unit in units:
+            self.add(unit)
+        return self
+
+    def add(self, unit: _Unit) -> None:
+        """Take a unit."""
+        self.units.append(unit)
+        self.tokens += unit.tokens
+        self.is_short_section = self.is_short_section and self.tokens < _LEAST_TOKENS
+
+    def closed(self) -> Iterator[_Span]:
+        """Yield what it has become, if anything."""
+        if self.units:
+            yield _Span(self.units[0].start, self.units[-1].end, self.path)
+
+    def repeated(self, following: _Unit) -> list[_Unit]:
+        """Return the sentence that the next chunk begins with, so that no thought is torn apart."""
+        last = self.units[-1]
+        fits = last.tokens <= _REPEATED_TOKENS and last.tokens + following.tokens <= MOST_TOKENS
+        return [last] if fits and len(self.units) > 1 and not last.is_last else []
+
+
+def _common(path: str, other: str) -> str:
+    """Return what two paths of headings share from the top."""
+    pairs = zip(path.split(BETWEEN), other.split(BETWEEN), strict=False)
+    return BETWEEN.join(title for title, _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
+
+
+def _units(text: str, section: Section) -> Iterator[_Unit]:
+    """Yield the sentences of a section, long ones in parts; together they are all of it."""
+    start = section.start
+    for match in _SENTENCE.finditer(text, section.start, section.end):
+        is_gap = match[0].count("\n") > 1
+        yield from _parts(text, start, match.end(), is_last=is_gap)
+        start = match.end()
+    yield from _parts(text, start, section.end, is_last=True)
+
+
+def _parts(text: str, start: int, end: int, *, is_last: bool) -> Iterator[_Unit]:
+    while start < end:
+        cut = end
+        tokens = estimate(text[start:cut]) if cut - start <= _CHARACTERS_TRIED else MOST_TOKENS + 1
+        if tokens > MOST_TOKENS:
+            cut = _cut(text, start, min(end, start + _CHARACTERS_TRIED))
+            tokens = estimate(text[start:cut])
+        yield _Unit(start, cut, tokens, is_last and cut == end)
+        start = cut
+
+
+def _cut(text: str, start: int, end: int) -> int:
+    """Return where to cut so that what comes before fits: at a clause, a blank, or anywhere."""
+    while (tokens := estimate(text[start:end])) > MOST_TOKENS and end - start > 1:
+        end = start + max(1, min(end - start - 1, (end - start) * MOST_TOKENS // tokens))
+    half = start + (end - start) // 2
+    breaks = [match.end() for match in _CLAUSE.finditer(text, half, end)]
+    if breaks:
+        return breaks[-1]
+    while end - start > 1 and end < len(text) and _GOES_ON.match(text, end) and end > half:
+        end -= 1
+    return end
+
+
+def _trimmed(text: str, start: int, end: int) -> tuple[int, int]:
+    content = text[start:end]
+    left = len(content) - len(content.lstrip())
+    return start + left, start + len(content.rstrip())
