@@ -1,306 +1,92 @@
-"""Shelves for tests: turns and documents as the worker would have indexed them, toy vectors, queries."""
+"""A person who talks with an agent, and the worker that indexes what they said."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
-from itertools import count
 from typing import Any
 
-import numpy as np
+from django.utils import timezone
 
-from memory.ids import new_id
-from memory.models import (
-    EmbeddingModel,
-    EmbeddingStatus,
-    EndUser,
-    IndexEntry,
-    KnowledgeDocument,
-    Team,
-    Tenant,
-)
-from memory.retrieval.codes import Vector
-from memory.retrieval.records import Described, pack
-from memory.retrieval.results import RecallQuery, Retrieval, Settings
-from memory.retrieval.search import search
-from memory.retrieval.words import hashed, words_of
+from memory import jobs
+from memory.jobs import Claim
+from memory.models import IndexEntry, Job, RecallEntry, Shelf, Tenant
 from memory.rls import scoped_transaction
 from memory.scope import Scope
-from memory.store import (
-    NewChunk,
-    NewEntry,
-    NewRecall,
-    NewVector,
-    Origin,
-    Owner,
-    add_chunks,
-    add_entries,
-    add_recall,
-    ensure_shelf,
-    put_vectors,
-)
-from tests.factories import NOW, make_agent, make_end_user, make_tenant, make_thread, scope_of
-from threads.models import Agent, Run, Thread
-
-DIMENSIONS = 64
-_names = count(1)
-SETTINGS = Settings(
-    weights={"relevance": 0.7, "recency": 0.12, "credence": 0.13, "frequency": 0.05},
-    half_life_days={"recall": 30, "item": 180, "knowledge": 365, "message": 30},
-    credence={
-        "fact": 1.0,
-        "approved": 0.95,
-        "stated": 0.8,
-        "observed": 0.6,
-        "material": 0.6,
-        "derived": 0.5,
-        "untrusted": 0.2,
-    },
-    freshness_days={"recall": 90, "knowledge": 365},
-    exact_rows=20_000,
-    limit_ms=30_000,
-)
+from tests.factories import make_agent, make_end_user, make_tenant, scope_of
+from tests.jobbook import tenant_scope
+from tests.talking import new_thread
+from threads.models import Message, Thread
+from threads.recall.indexing import index_job, index_recall
 
 
 @dataclass(frozen=True)
-class Person:
-    """An end user with an agent and a thread to have said things in."""
+class Talk:
+    """One thread and the scopes to look at it with."""
 
     tenant: Tenant
-    end_user: EndUser
-    agent: Agent
     thread: Thread
 
     @property
-    def scope(self) -> Scope:
-        return scope_of(self.tenant, self.end_user)
+    def wide(self) -> Scope:
+        return scope_of(self.tenant)
 
     @property
-    def owner(self) -> Owner:
-        return Owner(end_user_id=self.end_user.id)
-
-
-def make_person(tenant: Tenant | None = None, user_id: str | None = None) -> Person:
-    """A person of a tenant, by default one of its own."""
-    tenant = tenant or make_tenant()
-    agent, end_user = make_agent(tenant), make_end_user(tenant, user_id)
-    return Person(tenant, end_user, agent, make_thread(agent, end_user))
-
-
-def make_team(tenant: Tenant) -> Team:
-    """A team of the tenant, without members: scopes name it themselves."""
-    with scoped_transaction(scope_of(tenant)):
-        return Team.objects.create(tenant=tenant, name=f"team-{next(_names)}")
-
-
-def make_model(tenant: Tenant, dimensions: int = DIMENSIONS, **values: Any) -> EmbeddingModel:
-    """A model of toy vectors, active unless told otherwise."""
-    values = {"kind": "usem3", "name": f"toy-{next(_names)}", "status": EmbeddingStatus.ACTIVE} | (
-        values
-    )
-    with scoped_transaction(scope_of(tenant)):
-        return EmbeddingModel.objects.create(tenant=tenant, dimensions=dimensions, **values)
-
-
-def toy_vector(text: str, dimensions: int = DIMENSIONS) -> Vector:
-    """A unit vector that is near for texts that share words."""
-    total = np.zeros(dimensions)
-    for word in hashed(words_of(text) or [text]).tolist():
-        total += np.random.default_rng(word).normal(size=dimensions)
-    return (total / np.linalg.norm(total)).astype(np.float32)
-
-
-def shelve(
-    person: Person,
-    texts: Sequence[str],
-    *,
-    model: EmbeddingModel | None = None,
-    answers: Sequence[str] | None = None,
-    said_at: datetime = NOW,
-    step: timedelta = timedelta(minutes=1),
-    role: str = "",
-    tier: str = "observed",
-    thread: Thread | None = None,
-    speaker: str | None = None,
-    confidence: float | None = None,
-) -> list[str]:
-    """Index turns of a person and return the recall entries' ids, in the order of the texts.
-
-    The first is said at `said_at`, each other a step later.
-    """
-    thread = thread or person.thread
-    answers = answers or [""] * len(texts)
-    runs = _runs(person, thread, texts)
-    times = [said_at + step * place for place in range(len(texts))]
-    with scoped_transaction(person.scope):
-        made = add_recall(
-            scope=person.scope,
-            origin=Origin(
-                end_user_id=person.end_user.id,
-                thread_id=thread.id,
-                agent_id=person.agent.id,
-                role=role,
-            ),
-            turns=[
-                NewRecall(
-                    run_id=run.id,
-                    said=text,
-                    answered=answer,
-                    tier="untrusted" if tier == "untrusted" else "observed",
-                    said_at=at,
-                    speaker=speaker,
-                )
-                for run, text, answer, at in zip(runs, texts, answers, times, strict=True)
-            ],
-            now=NOW,
+    def scope(self) -> Scope:
+        """As the worker has it for an index job: the person, no thread."""
+        return Scope(
+            tenant_ids=(self.tenant.pk,), principal_id="worker", user_id=self.thread.end_user_id
         )
-        recall_ids = [made[run.id] for run in runs]
-        entries = [
-            NewEntry(
-                kind="recall",
-                recall_id=recall_id,
-                role=role,
-                tier=tier,
-                confidence=confidence,
-                as_of=at,
-                packed=pack(
-                    Described(
-                        kind="recall",
-                        text=f"{text}\n{answer}",
-                        session=thread.id,
-                        place=run.seq,
-                        said_at=at,
-                        role=role,
-                        speaker=speaker,
-                    )
-                ),
+
+    def recalled(self) -> list[RecallEntry]:
+        with scoped_transaction(self.scope):
+            return list(RecallEntry.objects.in_scope(self.scope).order_by("said_at", "id"))
+
+    def entries(self) -> list[IndexEntry]:
+        with scoped_transaction(self.scope):
+            rows = IndexEntry.objects.in_scope(self.scope).select_related("recall")
+            return list(rows.order_by("version", "id"))
+
+    def shelf(self) -> Shelf:
+        with scoped_transaction(self.scope):
+            return Shelf.objects.in_scope(self.scope).get(end_user_id=self.thread.end_user_id)
+
+    def messages(self) -> list[Message]:
+        with scoped_transaction(self.scope):
+            return list(Message.objects.in_scope(self.scope).order_by("run__seq", "position"))
+
+    def jobs_of(self, kind: str) -> list[Job]:
+        """Unfinished jobs of a kind."""
+        with scoped_transaction(self.wide):
+            rows = Job.objects.in_scope(self.wide).filter(kind=kind)
+            return list(rows.filter(status__in=["ready", "running"]).order_by("id"))
+
+    def claim(self) -> Claim:
+        """Ask for the thread's index, if nobody has, and claim the job."""
+        scope = self.scope
+        with scoped_transaction(scope):
+            job = index_job(
+                thread_id=self.thread.pk, end_user_id=self.thread.end_user_id, run_id=None
             )
-            for run, recall_id, text, answer, at in zip(
-                runs, recall_ids, texts, answers, times, strict=True
-            )
-        ]
-        add_entries(scope=person.scope, owner=person.owner, entries=entries, now=NOW)
-    if model is not None:
-        embed(person, model, recall_ids, texts)
-    return recall_ids
+            jobs.enqueue(scope=scope, job=job, now=timezone.now())
+        (waiting,) = self.jobs_of("index_recall")
+        claimed = jobs.claim(job_id=waiting.pk, tenant_id=self.tenant.pk)
+        assert claimed is not None
+        return claimed
+
+    def index(self) -> None:
+        """Index the thread as the worker does, and close the job."""
+        claimed = self.claim()
+        index_recall(scope=self.scope, claim=claimed)
+        with scoped_transaction(tenant_scope(self.tenant.pk)):
+            jobs.complete(scope=tenant_scope(self.tenant.pk), claim=claimed, now=timezone.now())
 
 
-def embed(
-    person: Person,
-    model: EmbeddingModel,
-    recall_ids: Sequence[str],
-    texts: Sequence[str],
-    vectors: Sequence[Vector] | None = None,
-) -> None:
-    """Give entries their toy vectors, or those that are handed in."""
-    vectors = vectors or [toy_vector(text, model.dimensions) for text in texts]
-    with scoped_transaction(person.scope):
-        entries = dict(
-            IndexEntry.objects.in_scope(person.scope)
-            .filter(recall_id__in=recall_ids)
-            .values_list("recall_id", "id")
-        )
-        put_vectors(
-            scope=person.scope,
-            shelf_id=ensure_shelf(scope=person.scope, owner=person.owner),
-            model_id=model.id,
-            vectors=[
-                NewVector(entry_id=entries[recall_id], vector=vector)
-                for recall_id, vector in zip(recall_ids, vectors, strict=True)
-            ],
-            now=NOW,
-        )
+def make_talk(**agent: Any) -> Talk:
+    """A thread of a new person of a new tenant."""
+    tenant = make_tenant()
+    return Talk(tenant, new_thread(make_agent(tenant, **agent), make_end_user(tenant)))
 
 
-def file_document(
-    tenant: Tenant,
-    chunks: Sequence[str],
-    *,
-    owner: Owner | None = None,
-    title: str = "Handbook",
-    external_id: str | None = None,
-) -> KnowledgeDocument:
-    """Admit a document of the tenant, or of another owner, and index its chunks."""
-    owner, scope = owner or Owner(), scope_of(tenant)
-    with scoped_transaction(scope):
-        document = KnowledgeDocument.objects.create(
-            tenant=tenant,
-            end_user_id=owner.end_user_id,
-            team_id=owner.team_id,
-            title=title,
-            kind="handbook",
-            status="admitted",
-            content="\n".join(chunks),
-            sha256=new_id("x"),
-            bytes=1,
-            origin="staff",
-            external_id=external_id,
-            decided_at=NOW,
-        )
-        made = add_chunks(
-            scope=scope,
-            owner=owner,
-            document_id=document.id,
-            chunks=[
-                NewChunk(position=place, start_char=0, end_char=len(text) + 1, content=text)
-                for place, text in enumerate(chunks)
-            ],
-            now=NOW,
-        )
-        entries = [
-            NewEntry(
-                kind="knowledge",
-                chunk_id=made[place],
-                tier="material",
-                as_of=NOW,
-                packed=pack(
-                    Described(
-                        kind="knowledge",
-                        text=text,
-                        session=document.id,
-                        place=place,
-                        said_at=NOW,
-                    )
-                ),
-            )
-            for place, text in enumerate(chunks)
-        ]
-        add_entries(scope=scope, owner=owner, entries=entries, now=NOW)
-    return document
-
-
-def query_of(text: str, *, model: EmbeddingModel | None = None, **values: Any) -> RecallQuery:
-    """A question at NOW; with a model, its toy vector too."""
-    values = {"now": NOW, "settings": SETTINGS} | values
-    if model is not None:
-        vector = toy_vector(text, model.dimensions)
-        values = {"vector": vector, "model_id": model.id} | values
-    return RecallQuery(text=text, **values)
-
-
-def ask(scope: Scope, query: RecallQuery) -> Retrieval:
-    """Search in a scoped transaction of its own."""
-    with scoped_transaction(scope):
-        return search(scope=scope, query=query)
-
-
-def _runs(person: Person, thread: Thread, texts: Sequence[str]) -> list[Run]:
-    with scoped_transaction(person.scope):
-        last = Run.objects.in_scope(person.scope).filter(thread=thread).count()
-        return Run.objects.bulk_create(
-            Run(
-                tenant=person.tenant,
-                thread=thread,
-                agent=person.agent,
-                end_user=person.end_user,
-                seq=last + place,
-                status="succeeded",
-                origin="api",
-                input=text,
-                output="",
-                created_at=NOW,
-                finished_at=NOW,
-            )
-            for place, text in enumerate(texts, 1)
-        )
+def beside(talk: Talk) -> Talk:
+    """Another thread of the same person with the same agent."""
+    return Talk(talk.tenant, new_thread(talk.thread.agent, talk.thread.end_user))

@@ -15,7 +15,7 @@ from memory import jobs
 from memory.rls import scoped_transaction
 from memory.scope import Scope
 from threads import runs
-from threads.follow_up import follow_up_job
+from threads.follow_up import follow_up_jobs
 from threads.models import Run, RunStatus, RunTrace, ThreadStrategy
 from threads.pipeline import ContextOverBudgetError, PreparedRun
 from threads.runs import Answered, Spent, Written
@@ -37,8 +37,8 @@ def succeed(*, prepared: PreparedRun, answered: Answered, now: datetime) -> Run 
     is_asked_later = prepared.agent.thread_strategy == ThreadStrategy.LOSSLESS
     stored = runs.written(answered)
     with scoped_transaction(scope):
-        job = None if is_asked_later else _job_after(prepared, prepared.run, answered, stored)
-        told = () if is_asked_later else (_writeback(answered, job, now),)
+        wanted = () if is_asked_later else _jobs_after(prepared, prepared.run, answered, stored)
+        told = () if is_asked_later else (_writeback(answered, wanted, now),)
         answered = replace(answered, steps=(*answered.steps, *told))
         ended = runs.succeed(
             scope=scope, run_id=prepared.run_id, answered=answered, stored=stored, now=now
@@ -46,21 +46,20 @@ def succeed(*, prepared: PreparedRun, answered: Answered, now: datetime) -> Run 
         if ended is None:
             return None
         if is_asked_later:
-            job = _job_after(prepared, ended, answered, stored)
-            last = _writeback(answered, job, now)
+            wanted = _jobs_after(prepared, ended, answered, stored)
+            last = _writeback(answered, wanted, now)
             runs.add_steps(scope=scope, run_id=prepared.run_id, steps=(last,))
-        if job is not None:
-            jobs.enqueue(scope=scope, job=job, now=now)
+        jobs.enqueue_all(scope=scope, wanted=wanted, now=now)
         learn(scope=scope, agent=prepared.agent, observations=answered.observations, now=now)
     return _whole(prepared.run, ended)
 
 
-def _job_after(
+def _jobs_after(
     prepared: PreparedRun, last: Run, answered: Answered, stored: Written
-) -> jobs.NewJob | None:
-    """Return the job that follows from a run, if it is stored as succeeded."""
+) -> tuple[jobs.NewJob, ...]:
+    """Return the jobs that follow from a run, if it is stored as succeeded."""
     run, view = prepared.run, prepared.view
-    return follow_up_job(
+    return follow_up_jobs(
         scope=prepared.scope,
         agent=prepared.agent,
         policy=prepared.policy,
@@ -72,12 +71,12 @@ def _job_after(
     )
 
 
-def _writeback(answered: Answered, job: jobs.NewJob | None, now: datetime) -> dict[str, Any]:
+def _writeback(answered: Answered, wanted: Sequence[jobs.NewJob], now: datetime) -> dict[str, Any]:
     """Return the last step of a run that succeeded: what it leaves behind."""
     data = {
         "messages": answered.messages_added,
         "artifacts": len(answered.artifacts),
-        "jobs": [str(job.kind)] if job else [],
+        "jobs": [str(job.kind) for job in wanted],
         "status": str(RunStatus.SUCCEEDED),
     }
     return {"kind": "writeback", "started_at": now.isoformat(), "ms": 0.0, "data": data}

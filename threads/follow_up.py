@@ -1,4 +1,4 @@
-"""Which job follows a finished turn: one rolls the summary, the other builds nodes, by strategy."""
+"""Which jobs follow a finished turn: it is indexed, and by strategy the thread rolled or built on."""
 
 from __future__ import annotations
 
@@ -12,17 +12,18 @@ from threads.forest.jobs import build_job
 from threads.forest.reading import next_chunk, shape_of
 from threads.history import needs_roll
 from threads.models import Agent, Run, ThreadStrategy
+from threads.recall.indexing import index_job
 
 
-def follow_up_job(
+def follow_up_jobs(
     *,
     scope: Scope,
     agent: Agent,
     policy: Policy,
     last: Run,
     uncovered: Callable[[], tuple[int, int]],
-) -> jobs.NewJob | None:
-    """Return the job that a thread needs after its newest turn, None if none is due.
+) -> tuple[jobs.NewJob, ...]:
+    """Return the jobs that a thread needs after its newest turn: to index it, and what is due.
 
     Inside the transaction that wrote the turn. Cost: what `uncovered` costs, or for a lossless
     agent two queries of numbers.
@@ -35,7 +36,21 @@ def follow_up_job(
         uncovered: Gives messages and tokens that the rolling summary does not cover.
     """
     if not policy.is_on("writeback"):
-        return None
+        return ()
+    index = index_job(thread_id=last.thread_id, end_user_id=last.end_user_id, run_id=last.pk)
+    past = _past_job(scope=scope, agent=agent, policy=policy, last=last, uncovered=uncovered)
+    return (index,) if past is None else (index, past)
+
+
+def _past_job(
+    *,
+    scope: Scope,
+    agent: Agent,
+    policy: Policy,
+    last: Run,
+    uncovered: Callable[[], tuple[int, int]],
+) -> jobs.NewJob | None:
+    """Return the job that shortens a thread's past, None if none is due."""
     if agent.thread_strategy == ThreadStrategy.LOSSLESS:
         shape = shape_of(agent=agent, policy=policy)
         is_due = next_chunk(scope=scope, thread_id=last.thread_id, shape=shape) is not None

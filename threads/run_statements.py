@@ -35,9 +35,9 @@ _STORE_RUN: Final = """
         FROM taken
     ), said AS (
         INSERT INTO threads_message (id, tenant_id, thread_id, run_id, end_user_id, position, role,
-            content, tool_calls, pii, token_count, created_at)
+            content, tool_calls, pii, token_count, terms, created_at)
         SELECT %(message)s, %(tenant)s, %(thread)s, %(run)s, %(end_user)s, 0, 'user',
-            %(input)s, '[]', '[]', %(message_tokens)s, %(now)s
+            %(input)s, '[]', '[]', %(message_tokens)s, %(terms)s::int[], %(now)s
         FROM taken
     ), traced AS (
         INSERT INTO threads_runtrace (run_id, tenant_id, end_user_id, messages, items, steps,
@@ -70,9 +70,9 @@ _STORE_ANSWER: Final = """
         RETURNING thread_id, end_user_id, seq, turn_tokens, message_count
     ), said AS (
         INSERT INTO threads_message (id, tenant_id, thread_id, run_id, end_user_id, position, role,
-            content, tool_calls, pii, token_count, created_at)
+            content, tool_calls, pii, token_count, terms, created_at)
         SELECT %(message)s, %(tenant)s, thread_id, %(run)s, end_user_id, %(position)s, 'assistant',
-            %(output)s, '[]', '[]', %(answer_tokens)s, %(now)s
+            %(output)s, '[]', '[]', %(answer_tokens)s, %(terms)s::int[], %(now)s
         FROM ended
     ), traced AS (
         UPDATE threads_runtrace SET messages = coalesce(%(prompt)s::jsonb, messages), steps =

@@ -19,6 +19,7 @@ from memory.errors import ConflictError, NotFoundError
 from memory.ids import new_id
 from memory.models import EndUser
 from memory.querysets import ScopedQuerySet
+from memory.retrieval.words import message_terms
 from memory.rls import scoped_transaction
 from memory.scope import Scope
 from memory.tokens import estimate
@@ -200,6 +201,7 @@ def _acceptance(run: Run, trace: PromptTrace, now: datetime) -> dict[str, Any]:
         "lease_seconds": run_lease_seconds(),
         "message": new_id("msg"),
         "message_tokens": estimate(run.input),
+        "terms": message_terms(run.input),
         "prompt": json.dumps(list(trace.messages)),
         "items": json.dumps(list(trace.items)),
         "steps": json.dumps(list(trace.steps)),
@@ -251,10 +253,12 @@ def renew_lease(*, scope: Scope, run_id: str) -> bool:
 class Written:
     """An answer as it is stored, without secrets, and what later prompts show of its tools.
 
-    `answer_tokens` and `tool_tokens` are estimates of what both add to the turn.
+    `answer_tokens` and `tool_tokens` are estimates of what both add to the turn; `terms` are the
+    answer's words, by which it is found.
     """
 
     text: str
+    terms: list[int]
     tool_steps: list[dict[str, str]]
     answer_tokens: int
     tool_tokens: int
@@ -271,6 +275,7 @@ def written(answered: Answered) -> Written:
     steps = tool_steps(answered.rounds)
     return Written(
         text=text,
+        terms=message_terms(text),
         tool_steps=steps,
         answer_tokens=estimate(text),
         tool_tokens=steps_tokens(steps),
@@ -339,6 +344,7 @@ def _success(run: Run, answered: Answered, stored: Written, now: datetime) -> di
         "cost_usd": run.cost_usd,
         "is_cost_known": run.is_cost_known,
         "answer_tokens": stored.answer_tokens,
+        "terms": stored.terms,
         "added_tokens": stored.tokens_added,
         "position": answered.messages_added,
         "tool_steps": json.dumps(run.tool_steps),

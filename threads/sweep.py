@@ -49,6 +49,13 @@ class JobFinder(Protocol):
         """Return the missing job; called inside a transaction of `scope`, one thread narrow."""
 
 
+class LostFinder(Protocol):
+    """Asks for the jobs of recall that are missing."""
+
+    def __call__(self, *, alias: str, now: datetime) -> int:
+        """Return how many jobs are new; called inside the sweep's own transaction on `alias`."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SweepReport:
     """What one sweep did, in counts.
@@ -59,6 +66,7 @@ class SweepReport:
         lanes_rung: Lanes with due jobs.
         rolls_created: Summaries that were due without a job.
         builds_created: Forests that were due without a job.
+        recalls_created: Threads and shelves whose index was due without a job.
         idempotency_deleted: Answers kept for a day and now forgotten.
     """
 
@@ -67,11 +75,16 @@ class SweepReport:
     lanes_rung: int = 0
     rolls_created: int = 0
     builds_created: int = 0
+    recalls_created: int = 0
     idempotency_deleted: int = 0
 
 
 def sweep(
-    *, now: datetime, find_roll: JobFinder | None = None, find_nodes: JobFinder | None = None
+    *,
+    now: datetime,
+    find_roll: JobFinder | None = None,
+    find_nodes: JobFinder | None = None,
+    find_lost: LostFinder | None = None,
 ) -> SweepReport:
     """Sweep once, unless another sweep is running.
 
@@ -82,6 +95,7 @@ def sweep(
         now: For times that people read; leases follow the database's clock.
         find_roll: Says which rolling threads lack a summary job; None looks for none.
         find_nodes: Says which lossless threads lack a job for their nodes; None looks for none.
+        find_lost: Asks for what recall lacks; None does not.
     """
     with maintenance_transaction() as alias:
         if not _lock(alias):
@@ -95,8 +109,13 @@ def sweep(
             rolls = _create_jobs(_roll_candidates(alias), find=find_roll, now=now)
         if find_nodes:
             builds = _create_jobs(_build_candidates(alias), find=find_nodes, now=now)
+        recalls = find_lost(alias=alias, now=now) if find_lost else 0
         return replace(
-            report, rolls_created=rolls, builds_created=builds, lanes_rung=_ring_due_lanes()
+            report,
+            rolls_created=rolls,
+            builds_created=builds,
+            recalls_created=recalls,
+            lanes_rung=_ring_due_lanes(),
         )
 
 

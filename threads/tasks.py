@@ -27,6 +27,9 @@ from memory.processes import this_process
 from memory.rls import scoped_transaction
 from memory.scope import Scope
 from threads.forest.jobs import build_nodes, consolidate_nodes, find_nodes
+from threads.recall.embedding_jobs import embed_entries, reembed
+from threads.recall.indexing import index_recall
+from threads.recall.sweeping import create_lost_jobs
 from threads.summaries import find_roll, roll_summary
 from threads.sweep import sweep
 
@@ -69,6 +72,9 @@ HANDLERS: dict[str, Handler] = {
     JobKind.ROLL_SUMMARY: roll_summary,
     JobKind.BUILD_NODES: build_nodes,
     JobKind.CONSOLIDATE_NODES: consolidate_nodes,
+    JobKind.INDEX_RECALL: index_recall,
+    JobKind.EMBED: embed_entries,
+    JobKind.REEMBED: reembed,
 }
 
 
@@ -88,7 +94,12 @@ def control_tick() -> None:
     """Show the control queue's life and sweep; the queue's entry point, so no exception leaves."""
     try:
         lanes.beat(name=lanes.CONTROL)
-        sweep(now=timezone.now(), find_roll=find_roll, find_nodes=find_nodes)
+        sweep(
+            now=timezone.now(),
+            find_roll=find_roll,
+            find_nodes=find_nodes,
+            find_lost=create_lost_jobs,
+        )
     except Exception as error:  # noqa: BLE001 - as in drain
         logger.error("control_tick_failed", extra={"code": _code_of(error)})  # noqa: TRY400
         _replace_broken_connection()

@@ -14,6 +14,7 @@ from governance.secrets import strip_secrets
 from memory.boundary import ToolLine
 from memory.ids import new_id
 from memory.providers.base import ChatMessage, ToolCall
+from memory.retrieval.words import message_terms
 from memory.tokens import estimate
 from threads.models import Message, MessageRole, Run
 from threads.round_frame import RoundFrame, written
@@ -201,6 +202,7 @@ def messages_of(
         row.tenant_id, row.thread_id = run.tenant_id, run.thread_id
         row.run_id, row.end_user_id = run.pk, run.end_user_id
         row.position, row.created_at = position, now
+        row.terms = message_terms(row.content)
     return rows
 
 

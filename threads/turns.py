@@ -14,10 +14,11 @@ from governance.secrets import strip_secrets
 from memory import jobs
 from memory.errors import InvalidInputError, NotFoundError
 from memory.ids import new_id
+from memory.retrieval.words import message_terms
 from memory.rls import narrow_open_scope, scoped_transaction
 from memory.scope import Scope
 from memory.tokens import estimate
-from threads.follow_up import follow_up_job
+from threads.follow_up import follow_up_jobs
 from threads.history import turn_tokens, uncovered_totals
 from threads.models import (
     Agent,
@@ -255,6 +256,7 @@ def _messages(run: Run, turn: RecordedTurn) -> list[Message]:
                 speaker=_stripped(said.speaker),
                 external_id=_stripped(said.external_id, most=_MOST_ID_CHARS),
                 token_count=estimate(content),
+                terms=message_terms(content),
                 created_at=said.created_at or run.created_at,
             )
         )
@@ -283,14 +285,13 @@ def _touch_thread(scope: Scope, thread: Thread, made: Sequence[Run], now: dateti
 
 
 def _follow_up(scope: Scope, thread: Thread, last: Run, now: datetime) -> None:
-    """Ask for the job that the thread needs now, if any."""
+    """Ask for the jobs that the thread needs now, if any."""
     agent = Agent.objects.in_scope(scope).get(pk=thread.agent_id)
-    job = follow_up_job(
+    wanted = follow_up_jobs(
         scope=scope,
         agent=agent,
         policy=policy_for(scope=scope, agent_overrides=agent.policy),
         last=last,
         uncovered=lambda: uncovered_totals(scope=scope, thread_id=thread.pk),
     )
-    if job is not None:
-        jobs.enqueue(scope=scope, job=job, now=now)
+    jobs.enqueue_all(scope=scope, wanted=wanted, now=now)

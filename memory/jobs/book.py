@@ -5,6 +5,7 @@ Leases and due times follow the database's clock, so hosts whose clocks differ a
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
@@ -34,7 +35,12 @@ _ENQUEUE = """
     INSERT INTO memory_job AS job (id, tenant_id, end_user_id, thread_id, run_id, kind, dedupe_key,
         lane_key, status, attempts, not_before, epoch, cursor_from, cursor_to, error_code,
         created_at)
-    VALUES (%s, %s, %s, %s, %s, %s, %s, %s, 'ready', 0, transaction_timestamp(), 0, %s, %s, '', %s)
+    SELECT given.id, %(tenant)s, given.end_user_id, given.thread_id, given.run_id, given.kind,
+        given.dedupe_key, %(lane)s, 'ready', 0, transaction_timestamp(), 0, given.cursor_from,
+        given.cursor_to, '', %(now)s
+    FROM unnest(%(ids)s::text[], %(end_users)s::text[], %(threads)s::text[], %(runs)s::text[],
+        %(kinds)s::text[], %(keys)s::text[], %(froms)s::bigint[], %(tos)s::bigint[])
+        AS given (id, end_user_id, thread_id, run_id, kind, dedupe_key, cursor_from, cursor_to)
     ON CONFLICT (tenant_id, dedupe_key) WHERE status IN ('ready', 'running') DO UPDATE SET
         cursor_to = GREATEST(job.cursor_to, EXCLUDED.cursor_to),
         not_before = CASE WHEN job.status = 'running'
@@ -96,28 +102,40 @@ def enqueue(*, scope: Scope, job: NewJob, now: datetime) -> bool:
     Raises:
         OutsideTransactionError: No scoped transaction of this tenant is open.
     """
+    return enqueue_all(scope=scope, wanted=(job,), now=now) == 1
+
+
+def enqueue_all(*, scope: Scope, wanted: Sequence[NewJob], now: datetime) -> int:
+    """Write several jobs as `enqueue` does, in order, and return how many are new.
+
+    No two of them may have the same key. Cost: that of one, however many there are; none for none.
+
+    Raises:
+        OutsideTransactionError: No scoped transaction of this tenant is open.
+    """
     _require_transaction(scope)
+    if not wanted:
+        return 0
     tenant_id = scope.tenant_id
-    values = (
-        new_id("job"),
-        tenant_id,
-        job.end_user_id,
-        job.thread_id,
-        job.run_id,
-        job.kind,
-        job.dedupe_key,
-        lane_key(tenant_id),
-        job.cursor_from,
-        job.cursor_to,
-        now,
-    )
+    values: dict[str, Any] = {
+        "tenant": tenant_id,
+        "lane": lane_key(tenant_id),
+        "now": now,
+        "ids": [new_id("job") for _ in wanted],
+        "end_users": [job.end_user_id for job in wanted],
+        "threads": [job.thread_id for job in wanted],
+        "runs": [job.run_id for job in wanted],
+        "kinds": [job.kind for job in wanted],
+        "keys": [job.dedupe_key for job in wanted],
+        "froms": [job.cursor_from for job in wanted],
+        "tos": [job.cursor_to for job in wanted],
+    }
     with connection.cursor() as cursor:
         cursor.execute(_ENQUEUE, values)
-        row = cursor.fetchone()
-    is_new = row is not None and bool(row[0])
-    if is_new:
+        new = [is_new for (is_new,) in cursor.fetchall()].count(True)
+    if new:
         ring(lane_of(tenant_id))
-    return is_new
+    return new
 
 
 def due_jobs(*, lane: int, most: int) -> list[tuple[str, str]]:

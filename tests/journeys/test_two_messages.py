@@ -10,9 +10,11 @@ from typing import Any
 import pytest
 from django.db import connections
 
+from memory.jobs import Claim
 from memory.lanes import lane_of
 from memory.models import Job
 from memory.rls import scoped_transaction
+from memory.scope import Scope
 from memory.tokens import estimate
 from tests.factories import make_agent, make_key, make_tenant, scope_of
 from tests.fakes.openai_replies import Json, Reply, text
@@ -20,6 +22,7 @@ from tests.fakes.openai_server import FakeOpenAI
 from tests.talking import fake_provider, last_of, ops_of, prepare, stored_run, summary_of
 from threads.events import Completed
 from threads.models import Run, Thread
+from threads.recall.indexing import index_recall
 from threads.summaries import roll_summary
 from threads.tasks import DrainReport, work_lane
 
@@ -70,7 +73,12 @@ def say(
 
 
 def serve(tenant: Any) -> DrainReport:
-    return work_lane(lane=lane_of(tenant.id), handlers={"roll_summary": roll_summary})
+    handlers = {"roll_summary": roll_summary, "index_recall": index_recall, "embed": no_vectors}
+    return work_lane(lane=lane_of(tenant.id), handlers=handlers)
+
+
+def no_vectors(*, scope: Scope, claim: Claim) -> None:
+    """As of a tenant without an embedding model."""
 
 
 def thread_row(prepared: Any) -> Thread:
@@ -110,7 +118,7 @@ def test_long_conversation_rolls_stays_bounded_and_survives_a_restart(
         row = next(row for row in prepared.context["sections"] if row["name"] == "thread")
         assert row["granted"] <= 2000
         assert prepared.context["prompt_tokens"] <= prepared.context["target_budget"]
-    assert serve(tenant).done == 1
+    assert serve(tenant).done == 3
     thread = thread_row(prepared)
     kept = summary_of(thread)
     assert kept.rolling_summary == "2026-06-12 试卷已出好。待办：换两道简答题。"
@@ -162,7 +170,8 @@ def test_two_conversations_at_once_keep_their_own_summaries(world: Any, server: 
     for one in talkers:
         one.join(100)
     report = serve(tenant)
-    assert (report.done, report.failed) == (2, 0)
+    # Of each: the summary, the index, its vectors.
+    assert (report.done, report.failed) == (6, 0)
     for user, subject in (("teacher-7", "试卷"), ("desk-1", "工单")):
         row = summary_of(thread_row(last[user]))
         assert row.rolling_summary.startswith(f"2026-06-12 {subject}")

@@ -60,7 +60,7 @@ def test_second_message_of_thread_sees_first(world):
         ]
         steps = RunTrace.objects.in_scope(scope_of(tenant)).get(run_id=second.run_id).steps
     kinds = [step["kind"] for step in steps]
-    assert kinds == ["scope", "precheck", "assemble", "model", "writeback"]
+    assert kinds == ["scope", "precheck", "retrieval", "assemble", "model", "writeback"]
     row = next(row for row in second.context["sections"] if row["name"] == "thread")
     assert 0 < row["granted"] <= row["cap"] == 2000
 
@@ -113,8 +113,11 @@ def test_more_than_twenty_messages_enqueue_one_roll(world):
     for number in range(10):
         ask(key, agent, f"第{number}个问题", thread_id=first.thread_id)
     with scoped_transaction(scope_of(tenant)):
-        jobs = Job.objects.in_scope(scope_of(tenant))
-        assert [(job.kind, job.status) for job in jobs] == [("roll_summary", "ready")]
+        jobs = Job.objects.in_scope(scope_of(tenant)).order_by("kind")
+        assert [(job.kind, job.status) for job in jobs] == [
+            ("index_recall", "ready"),
+            ("roll_summary", "ready"),
+        ]
 
 
 def test_cancelled_run_stays_cancelled_and_learns_nothing(world):

@@ -1,0 +1,175 @@
+"""Indexing a thread: every succeeded turn goes through the gate and becomes an entry to be found.
+
+A job looks at all of its thread's turns that have no recall entry, so whatever commits late, out of
+order or after a crash is taken by the next one, and a unique key keeps each turn to one entry. The
+job names no thread in its row: jobs of a thread wait for each other, and one that waits for a model
+must not keep turns from being found.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from time import monotonic
+from typing import Final
+
+from django.db.models import Exists, OuterRef
+from django.utils import timezone
+
+from governance.policy import policy_for
+from memory import jobs, store
+from memory.models import JobKind, RecallEntry
+from memory.querysets import ScopedQuerySet
+from memory.rls import narrow_open_scope, scoped_transaction
+from memory.scope import Scope
+from threads.models import Run, RunStatus, Thread
+from threads.recall.learning import LearnedTurn, learn_turns
+from threads.recall.usage import count_uses
+
+BATCH_TURNS: Final = 200
+_WORK_SECONDS: Final = 60.0
+_KEY: Final = f"{JobKind.INDEX_RECALL}:"
+
+
+def index_job(*, thread_id: str, end_user_id: str, run_id: str | None) -> jobs.NewJob:
+    """Return the job that indexes a thread; one unfinished one a thread."""
+    return jobs.NewJob(
+        kind=JobKind.INDEX_RECALL,
+        thread_id=None,
+        run_id=run_id,
+        end_user_id=end_user_id,
+        dedupe_key=f"{_KEY}{thread_id}",
+    )
+
+
+def embed_job(*, shelf_id: str, end_user_id: str | None) -> jobs.NewJob:
+    """Return the job that gives a shelf's entries their vectors; one unfinished one a shelf."""
+    return jobs.NewJob(
+        kind=JobKind.EMBED,
+        thread_id=None,
+        run_id=None,
+        end_user_id=end_user_id,
+        dedupe_key=f"{JobKind.EMBED}:{shelf_id}",
+    )
+
+
+def index_recall(*, scope: Scope, claim: jobs.Claim) -> None:
+    """Handle an `index_recall` job: index what its thread has that is not indexed yet.
+
+    Each batch is read in one transaction, gated outside any, and stored in another. What is left
+    after a minute is asked for again. Cost: about fifteen statements for each 200 turns.
+
+    Raises:
+        LeaseLostError: The job was claimed again; that claim goes on instead.
+    """
+    started = monotonic()
+    thread_id, after = claim.dedupe_key.removeprefix(_KEY), 0
+    while True:
+        thread, runs, turns = _read(scope, thread_id, after)
+        if thread is None or not runs:
+            return
+        after = runs[-1].seq
+        is_late = monotonic() - started > _WORK_SECONDS
+        _store(scope=scope, claim=claim, thread=thread, turns=turns, goes_on=is_late)
+        if is_late or len(runs) < BATCH_TURNS:
+            return
+
+
+def unindexed_runs(*, scope: Scope, thread_id: str) -> ScopedQuerySet[Run]:
+    """Return the succeeded runs of a thread that left no recall entry yet, in no order."""
+    known = RecallEntry.objects.in_scope(scope).filter(run_id=OuterRef("pk"))
+    rows = Run.objects.in_scope(scope).filter(thread_id=thread_id, status=RunStatus.SUCCEEDED)
+    return rows.filter(~Exists(known))
+
+
+def find_index(*, scope: Scope, thread_id: str) -> jobs.NewJob | None:
+    """Return the job that a thread lacks, if turns of it are not indexed; for the sweep.
+
+    Inside the caller's transaction. Cost: three queries.
+    """
+    thread = Thread.objects.in_scope(scope).select_related("agent").filter(pk=thread_id).first()
+    if thread is None or not _may_write(scope, thread):
+        return None
+    if not unindexed_runs(scope=scope, thread_id=thread_id).exists():
+        return None
+    return index_job(thread_id=thread_id, end_user_id=thread.end_user_id, run_id=None)
+
+
+def _may_write(scope: Scope, thread: Thread) -> bool:
+    policy = policy_for(scope=scope, agent_overrides=thread.agent.policy)
+    return policy.is_on("writeback")
+
+
+def _read(
+    scope: Scope, thread_id: str, after: int
+) -> tuple[Thread | None, Sequence[Run], Sequence[LearnedTurn]]:
+    """Return the thread, its next runs without an entry, and what the gate lets through of them."""
+    with scoped_transaction(scope):
+        rows = Thread.objects.in_scope(scope).select_related("agent")
+        thread = rows.filter(pk=thread_id).first()
+        if thread is None or not _may_write(scope, thread):
+            return None, (), ()
+        missing = unindexed_runs(scope=scope, thread_id=thread_id).filter(seq__gt=after)
+        wanted = ("id", "seq", "status", "input", "output", "external_id", "created_at")
+        runs = list(missing.order_by("seq").only(*wanted)[:BATCH_TURNS])
+        if not runs:
+            return thread, (), ()
+        gate = learn_turns(scope=scope, thread=thread, runs=runs)
+    return thread, runs, gate()
+
+
+def _store(
+    *,
+    scope: Scope,
+    claim: jobs.Claim,
+    thread: Thread,
+    turns: Sequence[LearnedTurn],
+    goes_on: bool,
+) -> None:
+    """Store a batch in one transaction, its jobs before its shelf."""
+    now = timezone.now()
+    owner = store.Owner(end_user_id=thread.end_user_id)
+    with scoped_transaction(scope):
+        jobs.hold(scope=scope, claim=claim)
+        turns = _still_there(scope, turns)
+        if turns:
+            shelf_id = store.ensure_shelf(scope=scope, owner=owner)
+            follow = embed_job(shelf_id=shelf_id, end_user_id=thread.end_user_id)
+            jobs.enqueue(scope=scope, job=follow, now=now)
+            _add(scope, thread, turns, now)
+        if goes_on:
+            again = index_job(
+                thread_id=thread.pk, end_user_id=thread.end_user_id, run_id=claim.run_id
+            )
+            jobs.enqueue(scope=scope, job=again, now=now)
+
+
+def _still_there(scope: Scope, turns: Sequence[LearnedTurn]) -> list[LearnedTurn]:
+    """Return the turns that nobody erased since they were read; those stay until this commits."""
+    rows = Run.objects.in_scope(scope).filter(pk__in=[turn.recall.run_id for turn in turns])
+    there = set(rows.select_for_update(no_key=True, of=("self",)).values_list("pk", flat=True))
+    return [turn for turn in turns if turn.recall.run_id in there]
+
+
+def _add(scope: Scope, thread: Thread, turns: Sequence[LearnedTurn], now: datetime) -> None:
+    """Write recall entries, the index entries that lead to them, and what their prompts used."""
+    origin = store.Origin(
+        end_user_id=thread.end_user_id,
+        thread_id=thread.pk,
+        agent_id=thread.agent_id,
+        role=thread.agent.role,
+    )
+    recalls = [turn.recall for turn in turns]
+    new = store.add_recall(scope=scope, origin=origin, turns=recalls, now=now)
+    entries = [
+        turn.entry(recall_id=new[turn.recall.run_id], role=origin.role)
+        for turn in turns
+        if turn.packed and turn.recall.run_id in new
+    ]
+    owner = store.Owner(end_user_id=thread.end_user_id)
+    store.add_entries(scope=scope, owner=owner, entries=entries, now=now)
+    # What a prompt showed may be a team's or the tenant's, which a person's scope can not write.
+    wide = Scope(tenant_ids=scope.tenant_ids, principal_id=scope.principal_id)
+    narrow_open_scope(wide)
+    count_uses(scope=wide, run_ids=list(new), now=now)
+    narrow_open_scope(scope)

@@ -1,0 +1,134 @@
+"""What a succeeded turn leaves behind: its texts after the gate, its speaker, its record."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from django.db.models.functions import Left
+
+from governance.gate import MOST_BEFORE, UNTRUSTED, Admitted, admit
+from memory.retrieval.records import Described, pack
+from memory.scope import Scope
+from memory.store import NewEntry, NewRecall
+from threads.models import Message, MessageRole, Run, Thread
+from threads.recall.speakers import speaker_in
+
+KIND: Final = "recall"
+_TIER: Final = "observed"
+_MOST_SPEAKER_CHARS: Final = 200
+_ENOUGH_TO_JOIN: Final = 64  # longer texts say what they say by themselves
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LearnedTurn:
+    """A turn after the gate. `packed` is empty where nothing is left to be found."""
+
+    recall: NewRecall
+    packed: bytes
+
+    def entry(self, *, recall_id: str, role: str) -> NewEntry:
+        """Return the index entry that leads to its stored row."""
+        return NewEntry(
+            kind=KIND,
+            packed=self.packed,
+            tier=self.recall.tier,
+            as_of=self.recall.said_at,
+            role=role,
+            recall_id=recall_id,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _UserMessage:
+    speaker: str | None = None
+    external_id: str | None = None
+
+
+def learn_turns(
+    *, scope: Scope, thread: Thread, runs: Sequence[Run]
+) -> Callable[[], list[LearnedTurn]]:
+    """Read what else is needed of some runs of a thread; what is returned does the pure rest.
+
+    Inside the caller's transaction; calling the result needs none, so that no lock waits for the
+    gate. Cost: two queries; then about 0.3 ms a short turn.
+
+    Args:
+        scope: Names the thread's person.
+        thread: With its agent.
+        runs: In order, at least one.
+    """
+    asked = _user_messages(scope, runs)
+    before = _inputs_before(scope, thread, runs[0].seq)
+
+    def learn() -> list[LearnedTurn]:
+        said = [*before, *(run.input for run in runs)]
+        first = len(before)
+        return [
+            _learn(thread, run, asked.get(run.pk, _UserMessage()), said[: first + place])
+            for place, run in enumerate(runs)
+        ]
+
+    return learn
+
+
+def record_of(*, thread_id: str, place: int, recall: NewRecall, role: str) -> bytes:
+    """Return the record of a turn as the gate let it through, empty if nothing is left of it."""
+    if not (recall.said or recall.answered):
+        return b""
+    prefix = ""
+    if recall.speaker and recall.speaker not in recall.said:
+        prefix = f"{recall.speaker}: "
+    return pack(
+        Described(
+            kind=KIND,
+            text=f"{prefix}{recall.said}\n{recall.answered}",
+            session=thread_id,
+            place=place,
+            said_at=recall.said_at,
+            role=role,
+            speaker=recall.speaker,
+        )
+    )
+
+
+def _user_messages(scope: Scope, runs: Sequence[Run]) -> Mapping[str, _UserMessage]:
+    rows = Message.objects.in_scope(scope).filter(
+        run_id__in=[run.pk for run in runs], role=MessageRole.USER
+    )
+    first = rows.order_by("run_id", "position").distinct("run_id")
+    return {
+        run_id: _UserMessage(speaker, external_id)
+        for run_id, speaker, external_id in first.values_list("run_id", "speaker", "external_id")
+    }
+
+
+def _inputs_before(scope: Scope, thread: Thread, seq: int) -> list[str]:
+    """Return the beginnings of what was said just before, oldest first."""
+    rows = Run.objects.in_scope(scope).filter(thread_id=thread.pk, seq__lt=seq)
+    said = rows.order_by("-seq").values_list(Left("input", _ENOUGH_TO_JOIN), flat=True)
+    return list(said[:MOST_BEFORE])[::-1]
+
+
+def _learn(thread: Thread, run: Run, message: _UserMessage, before: Sequence[str]) -> LearnedTurn:
+    said = admit(text=run.input, tier=_TIER, run_status=run.status, before=before[-MOST_BEFORE:])
+    answered = admit(text=run.output, tier=_TIER, run_status=run.status)
+    name = admit(text=message.speaker or speaker_in(_text(said)) or "", tier=_TIER)
+    tiers = {part.tier for part in (said, answered, name) if isinstance(part, Admitted)}
+    recall = NewRecall(
+        run_id=run.pk,
+        said=_text(said),
+        answered=_text(answered),
+        tier=UNTRUSTED if UNTRUSTED in tiers else _TIER,
+        said_at=run.created_at,
+        speaker=_text(name)[:_MOST_SPEAKER_CHARS] or None,
+        external_id=run.external_id or message.external_id,
+    )
+    role = thread.agent.role
+    packed = record_of(thread_id=thread.pk, place=run.seq, recall=recall, role=role)
+    return LearnedTurn(recall=recall, packed=packed)
+
+
+def _text(part: object) -> str:
+    return part.text if isinstance(part, Admitted) else ""
