@@ -153,7 +153,8 @@ def checked(numbers: ArrayLike, *, dimensions: int) -> Vector | Failure:
         return Failure(code=WRONG_LENGTH)
     if not np.isfinite(vector).all():
         return Failure(code=NOT_FINITE)
-    length = float(np.linalg.norm(vector))
+    with np.errstate(over="ignore"):
+        length = float(np.linalg.norm(vector))
     if not 0.0 < length < float("inf"):
         return Failure(code=NOT_A_DIRECTION)
     return (vector / length).astype(np.float32)
