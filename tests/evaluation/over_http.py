@@ -135,8 +135,8 @@ class HttpSubject:
         return answer.status, answer.read()
 
 
-def _names(degraded: Any) -> tuple[str, ...]:
-    """The degradations of an answer, which may be none, one or several."""
+def _names(degraded: str | None) -> tuple[str, ...]:
+    """The degradations of an answer, which stand with commas between them."""
     if not degraded:
         return ()
-    return (degraded,) if isinstance(degraded, str) else tuple(str(one) for one in degraded)
+    return tuple(degraded.split(","))

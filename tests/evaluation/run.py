@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Final
 
 from tests.evaluation.asking import Asked, Ingested, ask_all, ingest, time_inside, write_run
+from tests.evaluation.database import own_database
 from tests.evaluation.datasets import QUICK_PEOPLE, SETS, EvalSet, only_people, read_set
 from tests.evaluation.over_http import HttpSubject
 from tests.evaluation.report import SetResult, page, placed, silence_chart
@@ -68,12 +69,15 @@ def _options(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument(
         "--quick", action="store_true", help=f"only {QUICK_PEOPLE} people a set; writes no page"
     )
+    parser.add_argument("--direct", action="store_true", help="without HTTP; writes no page")
     parser.add_argument("--no-baselines", action="store_true", help="only Credence")
     parser.add_argument("--no-page", action="store_true", help="leave docs/evaluation.md alone")
     parser.add_argument("--clients", type=int, default=8, help="how many record at once (8)")
     parser.add_argument("--out", type=Path, help="keep the rankings in this folder")
     options = parser.parse_args(arguments)
-    options.said = " ".join(arguments)
+    # A folder of this machine has no place on the page.
+    said = [word for word in arguments if word not in ("--out", str(options.out))]
+    options.said = " ".join(word for word in said if not word.startswith("--out="))
     return options
 
 
@@ -99,6 +103,13 @@ def _subject(options: argparse.Namespace) -> Iterator[Subject]:
             may_run=False,
             clients=options.clients,
         )
+        return
+    if options.direct:
+        with own_database():
+            # Its models can be imported only now that Django knows its database.
+            from tests.evaluation.direct import DirectSubject  # noqa: PLC0415
+
+            yield DirectSubject()
         return
     say("Starting an instance …")
     with throwaway_subject(clients=options.clients) as subject:
@@ -141,12 +152,13 @@ def _told(options: argparse.Namespace, results: Sequence[SetResult], ingested: I
     """Print the figures, put them into the page, and say whether walls held."""
     command = "make eval" + (f' EVALARGS="{options.said}"' if options.said else "")
     date = time.strftime("%Y-%m-%d", time.gmtime())
-    head = f"`{command}` on {date}, over HTTP on loopback, on two shared cores."
+    way = "in one process, without HTTP" if options.direct else "over HTTP on loopback"
+    head = f"`{command}` on {date}, {way}, on two shared cores."
     curves = [silence_chart(one) for one in results if one.of.unrelated]
     chart = "figures/silence.svg" if curves else None
     figures = page(results=results, ingested=ingested, head=head, chart=chart)
     say("\n" + figures)
-    is_whole = not options.quick and options.sets == ",".join(SETS)
+    is_whole = not (options.quick or options.direct) and options.sets == ",".join(SETS)
     if is_whole and not options.no_page:
         PAGE.write_text(placed(PAGE.read_text(encoding="utf-8"), figures), encoding="utf-8")
         for drawn in curves:
