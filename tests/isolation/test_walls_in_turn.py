@@ -13,6 +13,8 @@ import pytest
 from django.db import IntegrityError, ProgrammingError, connection, connections, models, transaction
 
 from memory.errors import ScopeError, UndecidedQueryError
+from memory.ids import new_id
+from memory.models import EndUser, RecallEntry, Shelf
 from memory.rls import composite_keys, scoped_transaction
 from memory.scope import Scope
 from tests.isolation.conftest import Worlds
@@ -30,7 +32,11 @@ from threads.models import Message, ThreadSummary
 
 MODELS = every_walled_model()
 FENCES = [(model, *key) for model in MODELS for key in composite_keys(model)]
-REFUSED = "new row violates row-level security policy"
+# A trigger sees what row-level security shows and may refuse a row before the policy does.
+REFUSED = "new row violates row-level security policy|only a succeeded run is recalled"
+REFUSALS = (ProgrammingError, IntegrityError)
+# A recall entry points where its run does: a trigger refuses anything else before the key.
+HELD_BY_TRIGGER = frozenset({"run_id", "thread_id", "end_user_id"})
 by_table = pytest.mark.parametrize("model", MODELS, ids=lambda model: model._meta.db_table)
 
 
@@ -43,6 +49,12 @@ def rolled_back() -> Callable[..., Any]:
             super().__exit__(RolledBackError, RolledBackError(), None)
 
     return lambda using="default": Undone(using=using, savepoint=True, durable=False)
+
+
+def seen_owners(world: World, model: Any) -> set[str | None]:
+    """Whose rows the first person sees: their own, and where rows are shared, the tenant's."""
+    own = world.people[0].row.id
+    return {own, None} if model.walls.team else {own}
 
 
 def sees(world: World, model: type[models.Model]) -> Scope:
@@ -80,7 +92,7 @@ def test_queryset_wall_off_row_level_security_hides(worlds: Worlds, model: Any) 
     assert len(unscoped) == len(rows)
     assert a.mark not in str(rows)
     if model.walls.user:
-        assert {row[model.walls.user] for row in rows} == {b.people[0].row.id}
+        assert {row[model.walls.user] for row in rows} == seen_owners(b, model)
     if model.walls.session:
         assert {row[model.walls.session] for row in rows} == {b.people[0].thread.id}
 
@@ -97,9 +109,9 @@ def test_queryset_wall_off_writes_reach_own_rows_only(
         foreign = read_row(cursor, table, tenant, a.tenant.id)
     scope = sees(b, model)
     with rolled_back(), scoped_transaction(scope), connection.cursor() as cursor:
-        with pytest.raises(ProgrammingError, match=REFUSED), transaction.atomic():
+        with pytest.raises(REFUSALS, match=REFUSED), transaction.atomic():
             insert_copy(cursor, model, foreign)
-        if getattr(model, "is_append_only", False):
+        if getattr(model, "is_append_only", False) or model is RecallEntry:
             return
         cursor.execute(f'UPDATE "{table}" SET "{tenant}" = "{tenant}"')
         assert cursor.rowcount == len(dump(model))
@@ -124,7 +136,7 @@ def test_row_level_security_off_queryset_hides(worlds: Worlds, model: Any) -> No
     assert tenants_in(model, rows) == {b.tenant.id}
     assert a.mark not in str(rows)
     if model.walls.user:
-        assert {row[model.walls.user] for row in rows} == {b.people[0].row.id}
+        assert {row[model.walls.user] for row in rows} == seen_owners(b, model)
     if model.walls.session:
         assert {row[model.walls.session] for row in rows} == {b.people[0].thread.id}
 
@@ -142,20 +154,49 @@ def test_both_off_row_over_the_fence_refused_by_its_key(
     model, name, column, other_table, other_column = fence
     with rolled_back("maint"), connections["maint"].cursor() as cursor:
         row = read_row(cursor, model._meta.db_table, "tenant_id", b.tenant.id)
-        own = _target(b, other_table) or row[column]
-        foreign = _target(a, other_table)
+        spare, foreign = (
+            world.distinct(model).get(column) or _target(world, other_table) for world in (b, a)
+        )
+        own = spare or row[column]
         if foreign is None:
             foreign = read_row(cursor, other_table, "tenant_id", a.tenant.id)[other_column]
-            own = read_row(cursor, other_table, "tenant_id", b.tenant.id)[other_column]
+            own = spare or read_row(cursor, other_table, "tenant_id", b.tenant.id)[other_column]
+        if model is Shelf and other_table == "memory_enduser":
+            own = _newcomer(cursor, own=row[column], world=b)
         with transaction.atomic(using="maint"):
-            insert_copy(cursor, model, row, **{**b.distinct(model), column: own})
+            insert_copy(cursor, model, row, **_beside(b, model, column, own))
             cursor.execute("SET CONSTRAINTS ALL IMMEDIATE")
             transaction.set_rollback(True, using="maint")
+        over = _beside(b, model, column, foreign)
+        if model is RecallEntry and column in HELD_BY_TRIGGER:
+            with pytest.raises(IntegrityError, match="only a succeeded run is recalled"):
+                insert_copy(cursor, model, row, **over)
+            return
         with transaction.atomic(using="maint"):
-            insert_copy(cursor, model, row, **{**b.distinct(model), column: foreign})
+            insert_copy(cursor, model, row, **over)
             with pytest.raises(IntegrityError, match=name):
                 cursor.execute("SET CONSTRAINTS ALL IMMEDIATE")
             transaction.set_rollback(True, using="maint")
+
+
+def _beside(world: World, model: Any, column: str, value: str | None) -> dict[str, str | None]:
+    """The references of a copy that has `value` in one column and breaks no other rule."""
+    changes = {**world.distinct(model), column: value}
+    if column == "team_id" and model.walls.team:
+        changes["end_user_id"] = None
+    if column == "end_user_id" and model.walls.team:
+        changes["team_id"] = None
+    if column == "chunk_id":
+        changes |= {"kind": "knowledge", "recall_id": None}
+    return changes
+
+
+def _newcomer(cursor: Any, *, own: str, world: World) -> str:
+    """A person of the tenant who has no shelf yet."""
+    row = read_row(cursor, "memory_enduser", "id", own)
+    newcomer = new_id("usr")
+    insert_copy(cursor, EndUser, row, id=newcomer, user_id=f"{world.mark}newcomer")
+    return newcomer
 
 
 def _target(world: World, table: str) -> str | None:
@@ -164,6 +205,7 @@ def _target(world: World, table: str) -> str | None:
         "threads_thread": world.people[0].spare_thread.id,
         "threads_run": world.people[0].spare_run.id,
         "memory_team": world.spare_team.id,
+        "memory_knowledgechunk": world.spares.chunk.id,
     }
     return spare.get(table)
 
@@ -195,7 +237,7 @@ def test_no_scope_no_rows_and_no_inserts(worlds: Worlds, rolled_back: Any, model
     assert dump(model) == []
     with rolled_back(), connection.cursor() as cursor:
         assert dump(model) == []
-        with pytest.raises(ProgrammingError, match=REFUSED), transaction.atomic():
+        with pytest.raises(REFUSALS, match=REFUSED), transaction.atomic():
             insert_copy(cursor, model, row)
     with pytest.raises(UndecidedQueryError):
         list(rows_of(model).all())
@@ -227,7 +269,7 @@ def test_user_wall_hides_and_refuses_the_other_person(
     ):
         assert second.row.id not in {seen[walls.user] for seen in dump(model)}
         assert "-2-" not in str(dump(model))
-        with pytest.raises(ProgrammingError, match=REFUSED), transaction.atomic():
+        with pytest.raises(REFUSALS, match=REFUSED), transaction.atomic():
             insert_copy(cursor, model, row)
     found = rows_of(model, using="maint").in_scope(b.scope(0, thread=thread))
     assert second.row.id not in set(found.values_list(walls.user, flat=True))

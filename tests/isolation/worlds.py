@@ -14,7 +14,17 @@ from django.db.backends.utils import CursorWrapper
 from governance.policy import change_policy
 from memory.checks import walled_models
 from memory.ids import new_id
-from memory.models import EndUser, Job, JobKind, MemoryOp, Team, TeamMember, Tenant
+from memory.models import (
+    EmbeddingModel,
+    EndUser,
+    Job,
+    JobKind,
+    MemoryOp,
+    RecallEntry,
+    Team,
+    TeamMember,
+    Tenant,
+)
 from memory.querysets import ScopedQuerySet
 from memory.rls import scoped_transaction
 from memory.scope import Scope
@@ -30,6 +40,7 @@ from tests.factories import (
     make_thread,
     scope_of,
 )
+from tests.isolation.recall_rows import Spares, fill_person, fill_shared, make_model, recall
 from threads.models import (
     Agent,
     Artifact,
@@ -49,8 +60,10 @@ _numbers = count(1)
 # before the constraint that is meant.
 FRESH: Mapping[str, Mapping[str, Any]] = {
     "governance_apikey": {"prefix": "zz9zz9zz"},
+    "memory_embeddingmodel": {"name": "another", "status": "building"},
     "memory_enduser": {"user_id": "another"},
     "memory_job": {"dedupe_key": "another", "status": "done"},
+    "memory_knowledgechunk": {"position": 77},
     "memory_team": {"name": "another"},
     "memory_tenant": {"slug": "another"},
     "threads_agent": {"name": "another"},
@@ -67,13 +80,18 @@ FRESH: Mapping[str, Mapping[str, Any]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Person:
-    """One person of a tenant with a thread that has a run, and a second one that has little."""
+    """One person of a tenant with a thread that has a run, and a second one that has little.
+
+    Of the second thread's runs one left a recall entry that no index leads to, one left nothing.
+    """
 
     row: EndUser
     thread: Thread
     run: Run
     spare_thread: Thread
     spare_run: Run
+    spare_recall: RecallEntry
+    fresh_run: Run
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,19 +103,29 @@ class World:
     key: MadeKey
     people: tuple[Person, Person]
     spare_team: Team
+    spares: Spares
 
     @property
     def mark(self) -> str:
         """What every text of this tenant holds, and no other's."""
         return f"CNRY-{self.tenant.slug}-"
 
-    def distinct(self, model: type[models.Model]) -> dict[str, str]:
+    def distinct(self, model: type[models.Model]) -> dict[str, str | None]:
         """Return the references of a new row that its table's own keys let in beside the rest."""
-        return {
+        person = self.people[0]
+        changes: dict[str, dict[str, str | None]] = {
+            "memory_embedding": {"entry_id": self.spares.entry.pk},
+            "memory_indexentry": {"recall_id": person.spare_recall.pk},
+            "memory_recallentry": {
+                "run_id": person.fresh_run.pk,
+                "thread_id": person.spare_thread.pk,
+            },
+            "memory_shelf": {"end_user_id": None, "team_id": self.spare_team.pk},
             "memory_teammember": {"team_id": self.spare_team.id},
-            "threads_runtrace": {"run_id": self.people[0].spare_run.id},
-            "threads_threadsummary": {"thread_id": self.people[0].spare_thread.id},
-        }.get(model._meta.db_table, {})
+            "threads_runtrace": {"run_id": person.spare_run.id},
+            "threads_threadsummary": {"thread_id": person.spare_thread.id},
+        }
+        return changes.get(model._meta.db_table, {})
 
     def scope(self, person: int | None = None, *, thread: Thread | None = None) -> Scope:
         """A scope on this tenant, one of its people, and a session."""
@@ -112,9 +140,12 @@ def make_world() -> World:
     agent = make_agent(
         tenant, provider, name=f"{mark}agent", system_prompt=f"{mark}prompt", role=mark
     )
-    people = (_make_person(tenant, agent, 1), _make_person(tenant, agent, 2))
     scope = scope_of(tenant)
     with scoped_transaction(scope):
+        model = make_model(tenant, mark)
+    people = (_make_person(tenant, agent, model, 1), _make_person(tenant, agent, model, 2))
+    with scoped_transaction(scope):
+        spares = fill_shared(tenant, model, mark)
         TokenFit.objects.create(tenant=tenant, provider=provider, model=f"{mark}model")
     change_policy(scope=scope, changes={"recent_turns": 3}, now=NOW)
     with scoped_transaction(scope):
@@ -123,10 +154,17 @@ def make_world() -> World:
         for person in people:
             TeamMember.objects.create(tenant=tenant, team=team, end_user=person.row)
     key = make_key(tenant, name=f"{mark}key", agent_id=agent.id, end_user_id=people[0].row.id)
-    return World(tenant=tenant, agent=agent, key=key, people=people, spare_team=spare_team)
+    return World(
+        tenant=tenant,
+        agent=agent,
+        key=key,
+        people=people,
+        spare_team=spare_team,
+        spares=spares,
+    )
 
 
-def _make_person(tenant: Tenant, agent: Agent, number: int) -> Person:
+def _make_person(tenant: Tenant, agent: Agent, model: EmbeddingModel, number: int) -> Person:
     mark = f"CNRY-{tenant.slug}-{number}-"
     row = make_end_user(tenant, user_id=f"{mark}{next(_numbers)}")
     thread = make_thread(agent, row, title=f"{mark}title 标题", external_key=f"{mark}thread")
@@ -139,7 +177,19 @@ def _make_person(tenant: Tenant, agent: Agent, number: int) -> Person:
         external_id=f"{mark}run",
         import_key=f"{mark}import",
     )
-    person = Person(row=row, thread=thread, run=run, spare_thread=spare, spare_run=make_run(spare))
+    spare_run = make_run(spare)
+    with scoped_transaction(scope_of(tenant, row)):
+        fill_person(run, agent, model, mark)
+        spare_recall = recall(spare_run, agent, mark)
+    person = Person(
+        row=row,
+        thread=thread,
+        run=run,
+        spare_thread=spare,
+        spare_run=spare_run,
+        spare_recall=spare_recall,
+        fresh_run=make_run(spare),
+    )
     with scoped_transaction(scope_of(tenant, row, thread)):
         _fill(person, agent, mark)
     return person

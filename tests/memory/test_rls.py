@@ -29,14 +29,21 @@ from tests.factories import make_end_user, make_tenant, scope_of
 from threads.models import Run, RunTrace
 
 SCOPE = Scope(tenant_ids=("tn_a", "tn_b"), principal_id="staff:1")
-PERSON = Scope(tenant_ids=("tn_a",), principal_id="k", user_id="usr_1", thread_id="th_1")
+PERSON = Scope(
+    tenant_ids=("tn_a",),
+    principal_id="k",
+    user_id="usr_1",
+    thread_id="th_1",
+    team_ids=("team_1", "team_2"),
+)
 
 
 def settings_of_connection() -> tuple[str | None, ...]:
     with connection.cursor() as cursor:
         cursor.execute(
             "SELECT current_setting('credence.tenants', true),"
-            " current_setting('credence.user', true), current_setting('credence.session', true)"
+            " current_setting('credence.user', true), current_setting('credence.session', true),"
+            " current_setting('credence.teams', true)"
         )
         row: tuple[str | None, ...] = cursor.fetchone()
         return tuple(value or None for value in row)
@@ -44,14 +51,14 @@ def settings_of_connection() -> tuple[str | None, ...]:
 
 @pytest.mark.req("B18")
 def test_scope_set_inside_and_gone_after(db: None) -> None:
-    assert settings_of_connection() == (None, None, None)
+    assert settings_of_connection() == (None, None, None, None)
     with scoped_transaction(SCOPE):
-        assert settings_of_connection() == ("tn_a,tn_b", None, None)
+        assert settings_of_connection() == ("tn_a,tn_b", None, None, None)
         assert open_scope() == SCOPE
         with scoped_transaction(PERSON):
-            assert settings_of_connection() == ("tn_a", "usr_1", "th_1")
-        assert settings_of_connection() == ("tn_a,tn_b", None, None)
-    assert settings_of_connection() == (None, None, None)
+            assert settings_of_connection() == ("tn_a", "usr_1", "th_1", "team_1,team_2")
+        assert settings_of_connection() == ("tn_a,tn_b", None, None, None)
+    assert settings_of_connection() == (None, None, None, None)
     assert open_scope() is None
 
 
@@ -66,7 +73,7 @@ def test_scope_that_fails_leaves_nothing_behind(db: None) -> None:
             connection.cursor() as cursor,
         ):
             cursor.execute("SELECT no_such_column")
-        assert settings_of_connection() == ("tn_a,tn_b", None, None)
+        assert settings_of_connection() == ("tn_a,tn_b", None, None, None)
         assert open_scope() == SCOPE
     assert open_scope() is None
 
@@ -76,7 +83,7 @@ def test_scope_marked_for_rollback_leaves_the_outer_one(db: None) -> None:
     with scoped_transaction(SCOPE):
         with scoped_transaction(PERSON):
             transaction.set_rollback(True)
-        assert settings_of_connection() == ("tn_a,tn_b", None, None)
+        assert settings_of_connection() == ("tn_a,tn_b", None, None, None)
         assert open_scope() == SCOPE
 
 
@@ -102,7 +109,7 @@ def test_narrowing_needs_an_open_scope_of_that_tenant(db: None) -> None:
         assert open_scope() == PERSON
         with pytest.raises(ScopeError):
             narrow_open_scope(SCOPE)
-        assert settings_of_connection() == ("tn_a", "usr_1", "th_1")
+        assert settings_of_connection() == ("tn_a", "usr_1", "th_1", "team_1,team_2")
 
 
 @pytest.mark.req("B18")
@@ -137,6 +144,15 @@ def test_rule_has_a_way_out_for_the_user_and_none_for_the_session() -> None:
     assert session.count("nullif") == 4
     for rule in (tenant, user, session):
         assert rule.count("(") == rule.count(")")
+
+
+def test_rule_of_shared_rows_opens_them_to_the_tenant_and_to_the_scopes_teams() -> None:
+    alone = policy_rule(Walls(user="end_user_id"))
+    shared = policy_rule(Walls(user="end_user_id", team="team_id"))
+    assert "team" not in alone
+    assert "(end_user_id IS NULL) AND ((team_id IS NULL) OR (team_id = ANY (" in shared
+    assert "credence.teams" in shared
+    assert shared.count("(") == shared.count(")")
 
 
 def test_statements_force_security_and_give_both_ways_a_rule() -> None:
