@@ -1,4 +1,4 @@
-"""The texts behind index entries, as they are embedded: what the gate let through, never more."""
+"""The texts behind index entries, as they are embedded: what the gate let through, and cleaned."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from memory.models import IndexEntry
+from memory.sanitize import sanitize
 from memory.scope import Scope
 
 
@@ -20,7 +21,7 @@ class EntryText:
 def entry_texts(*, scope: Scope, entry_ids: Sequence[str]) -> dict[str, EntryText]:
     """Return the texts of entries by id; those that are gone are left out.
 
-    Inside the caller's scoped transaction. Cost: one query.
+    Inside the caller's scoped transaction. Cost: one query, and cleaning.
     """
     rows = (
         IndexEntry.objects.in_scope(scope)
@@ -51,4 +52,4 @@ def _text_of(entry: IndexEntry) -> EntryText:
 
 
 def _joined(first: str, second: str) -> str:
-    return "\n".join(part for part in (first, second) if part)
+    return sanitize("\n".join(part for part in (first, second) if part)).text
