@@ -25,8 +25,8 @@ KNOWN_TOOLS: Final = (
     "kb_search",
     "write_artifact",
 )
-# Both need what a later version brings: a knowledge base, and items that a model may write.
-UNAVAILABLE_TOOLS: Final = frozenset({"kb_search", "memory_upsert"})
+# It needs what a later version brings: items that a model may write.
+UNAVAILABLE_TOOLS: Final = frozenset({"memory_upsert"})
 STRATEGIES: Final = ("rolling", "lossless")
 MAX_DEFAULT_OUTPUT_TOKENS: Final = 1024
 LEAST_CONTEXT_WINDOW: Final = 1024

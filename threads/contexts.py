@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from time import perf_counter
@@ -11,10 +12,12 @@ from governance import access
 from governance.access import Principal
 from memory.rls import scoped_transaction
 from threads.models import ContextTrace
-from threads.pipeline import ContextOverBudgetError, prompt_steps
+from threads.pipeline import ContextOverBudgetError, Marks, prompt_steps
 from threads.places import Setting, ask, look
 from threads.prompt.assembly import Assembled, assemble
 from threads.prompt.loading import load_prompt
+from threads.prompt.remembering import recall
+from threads.recall.finding import embed_question
 from threads.request import RunRequest
 
 
@@ -47,7 +50,8 @@ def assemble_context(
     """Assemble a prompt as a run would, call no model, and keep its trace alone.
 
     No person, thread, run or message comes of it. The caller's model is offered no tools, so the
-    guidelines name none. Cost: about eight statements, one transaction.
+    guidelines name none. Cost: about ten statements and those of
+    the searches, one transaction.
 
     Raises:
         NotFoundError: The agent is unknown, inactive, or not this principal's to run.
@@ -56,24 +60,39 @@ def assemble_context(
         FactsNotAllowedError: The policy takes no facts with a request.
         ContextOverBudgetError: Nothing can be cut any more; the trace is kept all the same.
     """
-    started = perf_counter()
     question = ask(request)
-    with scoped_transaction(access.tenant_scope(principal)):
+    wide = access.tenant_scope(principal)
+    asked = embed_question(scope=wide, text=question.text, agent_id=agent_id)
+    started = perf_counter()
+    with scoped_transaction(wide):
         setting = look(principal, agent_id, request, now)
         scoped_at = perf_counter()
         given, _ = load_prompt(
             setting=setting, request=request, question=question.text, now=now, has_tools=False
         )
-        built = assemble(given)
-        marks = (started, scoped_at, perf_counter())
-        _keep(setting, built, marks, now)
+        searched_at = perf_counter()
+        recalled = recall(given=given, setting=setting, asked=asked)
+        found_at = perf_counter()
+        built = assemble(recalled.given)
+        marks = Marks(
+            started=started,
+            scoped_at=scoped_at,
+            searched_at=searched_at,
+            found_at=found_at,
+            assembled_at=perf_counter(),
+        )
+        _keep(setting, built, recalled.step, marks, now)
     if built.ledger.decision == "reject":
         raise ContextOverBudgetError(context=built.ledger.as_json(), detail=built.refusal)
     return AssembledContext(prompt=built, bootstrap=setting.is_bootstrap)
 
 
 def _keep(
-    setting: Setting, built: Assembled, marks: tuple[float, float, float], now: datetime
+    setting: Setting,
+    built: Assembled,
+    retrieval: Mapping[str, Any] | None,
+    marks: Marks,
+    now: datetime,
 ) -> None:
     scope = setting.scope
     trace = ContextTrace(
@@ -85,7 +104,7 @@ def _keep(
         context=built.ledger.as_json(),
         messages=built.messages_as_json(),
         items=built.items,
-        steps=prompt_steps(built=built, scope=scope, now=now, marks=marks),
+        steps=prompt_steps(built=built, scope=scope, retrieval=retrieval, now=now, marks=marks),
         created_at=now,
     )
     trace.save(force_insert=True)

@@ -27,6 +27,8 @@ from threads.models import Agent, Run, RunStatus
 from threads.places import Session, ask, enter_session, find_place
 from threads.prompt.assembly import Assembled, assemble
 from threads.prompt.loading import load_prompt
+from threads.prompt.remembering import recall
+from threads.recall.finding import embed_question
 from threads.request import RunRequest
 from threads.runs import PromptTrace, Question
 from threads.tools.box import ToolBox
@@ -83,19 +85,25 @@ class PreparedRun:
 def prepare(
     *, principal: Principal, agent_id: str, request: RunRequest, now: datetime
 ) -> PreparedRun:
-    """Accept a run and assemble its prompt. Cost: at most eleven statements, one transaction.
+    """Accept a run and assemble its prompt, with what is remembered for its question.
+
+    The question is embedded before the transaction opens. Cost: at most twelve statements, one
+    transaction; besides, those of the searches and the short transaction that finds the model.
 
     Raises:
         NotFoundError: The agent is unknown, inactive, or not this principal's to run.
         ThreadMismatchError: The thread is unknown or another tenant's, agent's or user's.
         ThreadArchivedError: The thread is archived.
         ForbiddenError: The principal may not act for this user.
+        ScopeError: Whose memory may be searched is not known: nothing is, and there is no run.
         ReservedUserIdError: A new person's id can not be a tenant's own.
         ContextOverBudgetError: Nothing can be cut any more; the run is stored as rejected.
     """
-    started = perf_counter()
     question = ask(request)
-    with scoped_transaction(access.tenant_scope(principal)):
+    wide = access.tenant_scope(principal)
+    asked = embed_question(scope=wide, text=question.text, agent_id=agent_id)
+    started = perf_counter()
+    with scoped_transaction(wide):
         place = find_place(principal, agent_id, request, now)
         config = provider_config(place.agent.provider)
         session = enter_session(place, question, now)
@@ -103,9 +111,20 @@ def prepare(
         given, tools = load_prompt(
             setting=session.setting, request=request, question=question.text, now=now
         )
-        built = assemble(given)
-        marks = (started, scoped_at, perf_counter())
-        steps = prompt_steps(built=built, scope=session.scope, now=now, marks=marks)
+        searched_at = perf_counter()
+        recalled = recall(given=given, setting=session.setting, asked=asked)
+        found_at = perf_counter()
+        built = assemble(recalled.given)
+        marks = Marks(
+            started=started,
+            scoped_at=scoped_at,
+            searched_at=searched_at,
+            found_at=found_at,
+            assembled_at=perf_counter(),
+        )
+        steps = prompt_steps(
+            built=built, scope=session.scope, retrieval=recalled.step, now=now, marks=marks
+        )
         run = _accept(session, question, built, steps, now)
     if built.ledger.decision == "reject":
         raise ContextOverBudgetError(run_id=run.pk, context=run.context, detail=built.refusal)
@@ -161,18 +180,34 @@ def _accept(
     return run
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Marks:
+    """The clock, in seconds: at the beginning, and when each part of preparing was done."""
+
+    started: float
+    scoped_at: float
+    searched_at: float
+    found_at: float
+    assembled_at: float
+
+
 def prompt_steps(
-    *, built: Assembled, scope: Scope, now: datetime, marks: tuple[float, float, float]
+    *,
+    built: Assembled,
+    scope: Scope,
+    retrieval: Mapping[str, Any] | None,
+    now: datetime,
+    marks: Marks,
 ) -> list[dict[str, Any]]:
     """Return the trace of preparing: what each step did and how long it took.
 
     Args:
         built: The prompt.
         scope: Whom and what it was made for.
+        retrieval: How the search for what is remembered went; None where nothing was searched.
         now: When it began.
-        marks: The clock at the beginning, when the place was found, and at the end, in seconds.
+        marks: The clock.
     """
-    started, scoped_at, assembled_at = marks
     ledger = built.ledger
     precheck = {
         "current_tokens": ledger.current_tokens,
@@ -182,10 +217,12 @@ def prompt_steps(
     }
     who = {"tenant_id": scope.tenant_id, "user_id": scope.user_id, "thread_id": scope.thread_id}
     shown = {"prompt_tokens": ledger.prompt_tokens, "items": len(built.items), **built.parts}
-    scoped_ms, assembled_ms = scoped_at - started, assembled_at - scoped_at
+    searched_ms = marks.found_at - marks.searched_at
+    assembled_ms = marks.assembled_at - marks.scoped_at - searched_ms
     taken: list[tuple[str, float, Mapping[str, Any]]] = [
-        ("scope", scoped_ms, who),
+        ("scope", marks.scoped_at - marks.started, who),
         ("precheck", assembled_ms, precheck),
+        *([("retrieval", searched_ms, retrieval)] if retrieval is not None else []),
         *(("compress", assembled_ms, level.as_json()) for level in built.compressions),
         ("assemble", assembled_ms, shown),
     ]

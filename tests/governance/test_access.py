@@ -19,11 +19,12 @@ from governance.access import (
     staff_tenants,
     tenant_permissions,
     tenant_scope,
+    with_teams,
 )
 from governance.models import AgentUserGrant, EndUserUserGrant, TenantGroupGrant, TenantUserGrant
 from governance.permissions import ROLE_PERMISSIONS, Permission, Role, group_name
 from memory.errors import CredenceError, InvalidInputError, NotFoundError
-from memory.models import Tenant
+from memory.models import Team, TeamMember, Tenant
 from memory.rls import scoped_transaction
 from tests.factories import (
     make_agent,
@@ -224,3 +225,21 @@ def test_codename_of_another_root_can_not_be_granted(tenants: Tenants) -> None:
     permission = DjangoPermission.objects.get(codename="delete_tenant")
     with pytest.raises(InvalidInputError):
         TenantUserGrant.objects.create(user=account, permission=permission, content_object=a)
+
+
+def test_scope_of_a_person_gets_that_persons_teams_and_no_other(tenants: Tenants) -> None:
+    tenant, other, _ = tenants
+    person, colleague = make_end_user(tenant), make_end_user(tenant)
+    joined = []
+    for place, (whose, member) in enumerate(
+        ((tenant, person), (tenant, person), (tenant, colleague), (other, make_end_user(other)))
+    ):
+        with scoped_transaction(scope_of(whose)):
+            team = Team.objects.create(tenant=whose, name=f"team-{place}")
+            TeamMember.objects.create(tenant=whose, team=team, end_user=member)
+        joined.append(team.pk)
+    scope = scope_of(tenant, person)
+    with scoped_transaction(scope):
+        assert with_teams(scope).team_ids == tuple(sorted(joined[:2]))
+        assert with_teams(scope_of(tenant)).team_ids == ()
+    assert scope.team_ids == ()

@@ -15,6 +15,7 @@ from memory.ledger import (
     Dropped,
     Ledger,
     SectionRow,
+    in_order,
     target_budget,
 )
 
@@ -85,3 +86,21 @@ def test_account_says_what_was_wanted_granted_and_why_dropped() -> None:
     ]
     names = {"current_tokens", "prompt_tokens", "target_budget", "context_window"}
     assert names < account.keys()
+
+
+def test_retrieval_is_told_last_and_only_where_something_was_searched() -> None:
+    told = {"kept": 2, "degraded": ["embedding_unavailable"]}
+    figures = {
+        "decision": "pass",
+        "current_tokens": 1,
+        "prompt_tokens": 1,
+        "target_budget": 9,
+        "context_window": 10,
+        "candidate_count": 0,
+    }
+    searched = Ledger(**figures, retrieval=told).as_json()  # type: ignore[arg-type]
+    assert list(searched)[-1] == "retrieval"
+    assert searched["retrieval"] == told
+    shuffled = json.loads(json.dumps(searched, sort_keys=True))
+    assert json.dumps(in_order(shuffled)) == json.dumps(in_order(searched))
+    assert "retrieval" not in Ledger(**figures).as_json()  # type: ignore[arg-type]

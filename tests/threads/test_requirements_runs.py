@@ -121,7 +121,8 @@ def test_steps_come_in_their_order_and_compression_only_when_over_budget(
     fits = prepare(key, agent, "第三题呢？")
     last_of(fits)
     assert kinds_of(fits) == [
-        "scope", "precheck", "assemble", "model", "tool", "precheck", "model", "writeback",
+        "scope", "precheck", "retrieval", "assemble", "model", "tool", "precheck", "model",
+        "writeback",
     ]  # fmt: skip
     provider = agent.provider
     small = make_agent(tenant, provider, model="fake-1", context_window=1024, max_output_tokens=256)

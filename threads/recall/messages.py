@@ -93,6 +93,7 @@ class _Words:
 
     @property
     def letters(self) -> list[str]:
+        """Words of one letter that are in no pair; a single Latin letter is a word as others are."""
         return [w for w in self.by_hash.values() if len(w) == 1 and w >= _FIRST_WIDE]
 
     def patterns(self) -> list[str]:
@@ -101,8 +102,8 @@ class _Words:
 
     def of_text(self, text: str) -> frozenset[int]:
         found = set(message_terms(text)) & self.by_hash.keys()
-        lower = folded(text)
-        found |= {key for key, word in self.by_hash.items() if len(word) == 1 and word in lower}
+        lower, letters = folded(text), self.letters
+        found |= {key for key, word in self.by_hash.items() if word in letters and word in lower}
         return frozenset(found)
 
 

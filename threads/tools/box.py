@@ -22,9 +22,11 @@ from memory.rls import scoped_transaction
 from memory.sanitize import sanitize
 from memory.scope import Scope
 from memory.tokens import estimate
+from threads.recall.finding import QuestionVector, embed_question
 from threads.tools.arguments import Arguments, mended, read_arguments
 from threads.tools.files import WrittenFiles
 from threads.tools.grep import grep
+from threads.tools.knowledge import kb_search
 from threads.tools.records import (
     NewArtifact,
     ToolOutcome,
@@ -33,7 +35,7 @@ from threads.tools.records import (
     ToolResult,
     WorkspaceFile,
 )
-from threads.tools.search import search
+from threads.tools.search import asked_for, memory_search
 from threads.tools.specs import Tool, tools_among
 from threads.tools.timeline import timeline
 from threads.tools.view import OnHand, view
@@ -41,6 +43,7 @@ from threads.tools.view import OnHand, view
 MOST_STATEMENT_MS: Final = 5000
 _MOST_SUMMARY: Final = 200
 _MOST_NAMED: Final = 64
+_SEARCHES: Final = {"memory_search": memory_search, "kb_search": kb_search}
 
 
 @dataclass(kw_only=True)
@@ -79,7 +82,7 @@ class ToolBox:
             raise ScopeError
         most_tokens = policy.count("long_tool_result_tokens")
         self.agent_id = agent_id
-        self._place = ToolPlace(scope=scope, role=role, most_tokens=most_tokens)
+        self._place = ToolPlace(scope=scope, role=role, most_tokens=most_tokens, policy=policy)
         self._language = language
         self._tools = {tool.name: tool for tool in tools_among(tools)}
         self._workspace = tuple(workspace)
@@ -99,6 +102,7 @@ class ToolBox:
         """Run one call; whatever is wrong with it is an error result, and the run goes on.
 
         Blocks on the database: one short scoped transaction, each statement at most 5 seconds.
+        What searches embeds its query before, for at most a second.
 
         Raises:
             django.db.Error: The database is lost.
@@ -107,7 +111,7 @@ class ToolBox:
         timing = _Timing(stages={}, last=began)
         is_error = False
         try:
-            result = self._run(call, timing)
+            result = self._run(call, now, timing)
         except ToolRefusedError as error:
             is_error = True
             result = ToolResult(text=f"Error: {error.detail}", summary=f"error: {error.detail}")
@@ -116,7 +120,7 @@ class ToolBox:
         self._results[outcome.reference_id] = outcome.content
         return outcome
 
-    def _run(self, call: ToolCall, timing: _Timing) -> ToolResult:
+    def _run(self, call: ToolCall, now: datetime, timing: _Timing) -> ToolResult:
         tool = self._tools.get(call.name)
         if tool is None:
             names = ", ".join(self._tools) or "none"
@@ -126,24 +130,35 @@ class ToolBox:
         timing.end("check_ms")
         if tool.name == "write_artifact":
             return self._files.write(arguments)
-        return self._read(tool, arguments)
+        return self._read(tool, arguments, now, timing)
 
-    def _read(self, tool: Tool, arguments: Arguments) -> ToolResult:
+    def _read(self, tool: Tool, arguments: Arguments, now: datetime, timing: _Timing) -> ToolResult:
         try:
+            asked = self._asked(tool, arguments, timing)
             with scoped_transaction(self._place.scope):
                 _limit_statements()
+                if asked is not None:
+                    return _SEARCHES[tool.name](self._place, arguments, asked, now)
                 return self._found(tool, arguments)
         except DatabaseError as error:
             if _is_database_lost():
                 raise
             raise ToolRefusedError("It took too long or failed; ask for less.") from error
 
+    def _asked(self, tool: Tool, arguments: Arguments, timing: _Timing) -> QuestionVector | None:
+        """Return the query of a searching tool as the model puts it; before a transaction opens."""
+        if tool.name not in _SEARCHES:
+            return None
+        scope, text = self._place.scope, asked_for(arguments)
+        asked = embed_question(scope=scope, text=text, agent_id=self.agent_id)
+        timing.end("embed_ms")
+        return asked
+
     def _found(self, tool: Tool, arguments: Arguments) -> ToolResult:
         if tool.name == "view_message":
             on_hand = OnHand(results=self._results, files=(*self.written, *self._workspace))
             return view(self._place, arguments, on_hand)
-        tools = {"memory_grep": grep, "memory_search": search}
-        return tools.get(tool.name, timeline)(self._place, arguments)
+        return (grep if tool.name == "memory_grep" else timeline)(self._place, arguments)
 
     def _outcome(
         self, call: ToolCall, result: ToolResult, *, is_error: bool, now: datetime, timing: _Timing
@@ -190,7 +205,15 @@ class ToolBox:
             "dropped": max(result.candidates - result.kept, 0),
             "top_score": result.top_score,
             "tokens": tokens,
+            **_searched(result),
         }
+
+
+def _searched(result: ToolResult) -> dict[str, Any]:
+    if result.retrieval is None:
+        return {}
+    searched = result.retrieval.as_json()
+    return {"degraded": searched["degraded"], "retrieval": searched}
 
 
 def _one_line(text: str) -> str:

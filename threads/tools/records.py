@@ -7,8 +7,10 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
+from governance.policy_rules import Policy
 from memory.errors import CredenceError
 from memory.providers.base import ToolCall
+from memory.retrieval.results import RetrievalTrace
 from memory.scope import Scope
 
 
@@ -20,11 +22,12 @@ class ToolRefusedError(CredenceError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolPlace:
-    """Where a tool works: the session's scope, the agent's role, tokens that a result may have."""
+    """Where a tool works: the session's scope, the agent's role and policy, a result's tokens."""
 
     scope: Scope
     role: str
     most_tokens: int
+    policy: Policy
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,6 +39,7 @@ class ToolResult:
         summary: What it comes to, in a few words.
         candidates: Rows looked at, kept those in the result; dropped is the rest.
         top_score: Score of the best one, where the tool scores.
+        retrieval: How what is remembered was searched, where it was.
     """
 
     text: str
@@ -43,6 +47,7 @@ class ToolResult:
     candidates: int = 0
     kept: int = 0
     top_score: float | None = None
+    retrieval: RetrievalTrace | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

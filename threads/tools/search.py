@@ -1,187 +1,161 @@
-"""memory_search: past messages by keywords, best first.
+"""memory_search: what is remembered by meaning and by keywords, and messages, best first.
 
-The database finds the newest messages that have one of the words; they are scored here, since its
-full-text search takes a whole Chinese sentence for one word.
-Source: BM25 as in Robertson and Zaragoza, "The Probabilistic Relevance Framework", 2009.
+What was said a moment ago is in no index but its messages; what an index has by meaning shares no
+word with the question. Both are scored alike and stand in one order, each turn once.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
-from django.contrib.postgres.fields import ArrayField
-from django.db.models import BooleanField, F, Func, Sum, TextField, Value
-from django.db.models.functions import Least, Left, Length
-
-from memory.querysets import ScopedQuerySet
-from threads.models import Message, Thread
-from threads.recall.messages import MOST_SEARCHED, MOST_SEARCHED_CHARACTERS
-from threads.recall.patterns import like_escaped
-from threads.recall.reach import searchable_messages
+from governance.secrets import strip_secrets
+from memory.retrieval.results import Hit, Retrieval
+from memory.retrieval.words import words_of
+from memory.tokens import estimate
+from threads.recall.finding import QuestionVector, Wanted, find, settings_of
+from threads.recall.messages import FoundMessages, MessageQuery, has_words, search_messages
+from threads.recall.scoring import ScoredMessage, score_message
 from threads.tools.arguments import Arguments
 from threads.tools.reach import Stretch, stamp
 from threads.tools.records import ToolPlace, ToolRefusedError, ToolResult
-from threads.tools.words import SearchedText, words_of
 
-_MOST_READ_CHARACTERS: Final = 3_000_000
-_SATURATION: Final = 1.2
-_LENGTH_SHARE: Final = 0.3
-# Less of the query than this, by the weight of its words, is chance.
-_LEAST_COVERAGE: Final = 0.2
+KINDS: Final = ("recall", "item", "core")
+_NOTHING: Final = "Nothing relevant found. Other words may help, or memory_grep with exact ones."
+_BY_WORDS: Final = " Searched by words alone for now."
+# The widest excerpts with which all results have a place in one answer.
+_WIDTHS: Final = (800, 400, 200, 120)
+_USED_SHARE: Final = 0.9
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Candidate:
-    """A message that has one of the words, with how often it has each."""
+class ShownHit:
+    """One line of an answer: what stands before the excerpt, and the text that it is of."""
 
     id: str
-    thread_id: str
-    role: str
-    created_at: datetime
     head: str
-    length: int
-    counts: Mapping[str, int]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Scored:
-    """A candidate with its score and the share of the query's weight that it has."""
-
-    candidate: _Candidate
     score: float
-    coverage: float
+    at: datetime
+    text: str
+    length: int
 
-    def line(self) -> str:
-        found = self.candidate
-        words = ", ".join(found.counts)
-        parts = f"score {self.score:.2f}, {self.coverage:.0%} of the query: {words}"
-        where = f"- {found.id} {found.thread_id} {found.role} {stamp(found.created_at)}"
-        return f"{where} ({parts}): {_around_first(found)}"
+    def line(self, *, words: Sequence[str], width: int) -> str:
+        """Return the line with an excerpt around the first of the words, or from the start."""
+        lower = self.text.casefold()
+        hit = min((at for word in words if (at := lower.find(word)) >= 0), default=0)
+        piece = Stretch(piece=self.text, before=0, length=self.length, hit=hit)
+        return f"- {self.id} {self.head}: {piece.excerpt(most=width)}"
 
 
-def search(place: ToolPlace, arguments: Arguments) -> ToolResult:
-    """Return the best messages for the words. Cost: two queries over the person's messages, one over the threads.
+def memory_search(
+    place: ToolPlace, arguments: Arguments, asked: QuestionVector, now: datetime
+) -> ToolResult:
+    """Return the best of what is remembered and of the messages. Cost: as both searches.
 
     Raises:
-        ToolRefusedError: The query has no words.
+        ToolRefusedError: The query has no words, and there is no model that needs none.
     """
-    words = words_of(arguments.text("query"))
-    if not words:
+    query, limit = asked_for(arguments), arguments.count("limit")
+    if asked.vector is None and not has_words(query):
         raise ToolRefusedError("query has no words; memory_grep finds signs.")
-    rows = searchable_messages(scope=place.scope, role=place.role)
-    candidates = _candidates(rows, words)
-    scored = _scored(candidates, words, total=_total(place) if candidates else 0)
-    best = scored[: arguments.count("limit")]
-    if not best:
-        text = "Nothing relevant found. Other words may help, or memory_grep with exact ones."
-        return ToolResult(text=text, summary="nothing relevant", candidates=len(candidates))
-    said = f"{len(best)} of {len(scored)} relevant messages"
-    return ToolResult(
-        text="\n".join([f"{said}, best first.", *(found.line() for found in best)]),
-        summary=said,
-        candidates=len(candidates),
-        kept=len(best),
-        top_score=round(best[0].score, 4),
-    )
-
-
-def _total(place: ToolPlace) -> int:
-    """Return about how many messages there are, from the threads' counts: most turns have two."""
-    threads = Thread.objects.in_scope(place.scope).filter(agent__role=place.role)
-    return 2 * (threads.aggregate(turns=Sum("run_count"))["turns"] or 0)
-
-
-def _candidates(rows: ScopedQuerySet[Message], words: Sequence[str]) -> list[_Candidate]:
-    """Read the newest messages with one of the words, up to 3 million characters of them."""
-    having = rows.filter(_like_any([f"%{like_escaped(word)}%" for word in words]))
-    sized = having.annotate(size=Least(Length("content"), Value(MOST_SEARCHED_CHARACTERS)))
-    newest = sized.order_by("-created_at", "-id").values_list("id", "size")[:MOST_SEARCHED]
-    ids = _within(newest, _MOST_READ_CHARACTERS)
-    texts = rows.filter(pk__in=ids).annotate(
-        head=Left("content", MOST_SEARCHED_CHARACTERS), length=Length("content")
-    )
-    columns = ("id", "thread_id", "role", "created_at", "head", "length")
-    return [
-        _Candidate(**row, counts=counts)
-        for row in texts.values(*columns)
-        if (counts := _counts(row["head"], words))
-    ]
-
-
-def _within(sizes: Iterable[tuple[str, int]], most: int) -> list[str]:
-    ids = []
-    for pk, size in sizes:
-        most -= size
-        if most < 0:
-            break
-        ids.append(pk)
-    return ids
-
-
-def _counts(text: str, words: Sequence[str]) -> dict[str, int]:
-    searched = SearchedText(text)
-    return {word: count for word in words if (count := searched.count(word))}
-
-
-def _like_any(patterns: Sequence[str]) -> Func:
-    return Func(
-        F("content"),
-        Value(list(patterns), output_field=ArrayField(TextField())),
-        template="(%(expressions)s))",
-        arg_joiner=" ILIKE ANY (",
-        output_field=BooleanField(),
-    )
-
-
-def _scored(candidates: Sequence[_Candidate], words: Sequence[str], *, total: int) -> list[_Scored]:
-    """Return what is relevant, best first; equals by time, the newer first."""
-    if not candidates:
-        return []
-    weights = _weights(candidates, words, max(total, len(candidates)))
-    whole = sum(weights.values())
-    usual = sum(len(candidate.head) for candidate in candidates) / len(candidates)
-    scored = [
-        _Scored(
-            candidate=candidate,
-            score=_bm25(candidate, weights, usual),
-            coverage=sum(weights[word] for word in candidate.counts) / whole,
+    found = recalled(place, query, KINDS, asked, now, limit=limit)
+    spoken = _messages(place, query, limit)
+    hits = _merged(found, _scored(spoken, place, now), limit)
+    candidates = spoken.candidate_count + sum(found.trace.candidates.values())
+    if not hits:
+        text = _NOTHING + (_BY_WORDS if found.trace.degraded else "")
+        return ToolResult(
+            text=text, summary="nothing relevant", candidates=candidates, retrieval=found.trace
         )
-        for candidate in candidates
-    ]
-    relevant = [found for found in scored if found.coverage >= _LEAST_COVERAGE]
-    relevant.sort(
-        key=lambda found: (found.score, found.candidate.created_at, found.candidate.id),
-        reverse=True,
-    )
-    return relevant
-
-
-def _weights(
-    candidates: Sequence[_Candidate], words: Sequence[str], total: int
-) -> dict[str, float]:
-    """Return how telling each word is among `total` messages; always above 0."""
-    weights = {}
-    for word in words:
-        having = max(sum(word in candidate.counts for candidate in candidates), 1)
-        weights[word] = math.log(1 + (total - having + 0.5) / (having + 0.5))
-    return weights
-
-
-def _bm25(candidate: _Candidate, weights: Mapping[str, float], usual: float) -> float:
-    relative = len(candidate.head) / max(usual, 1)
-    damping = _SATURATION * (1 - _LENGTH_SHARE + _LENGTH_SHARE * relative)
-    return sum(
-        weights[word] * count * (_SATURATION + 1) / (count + damping)
-        for word, count in candidate.counts.items()
+    matching = max(spoken.relevant_count + len(found.hits), len(hits))
+    said = f"{len(hits)} of {matching} relevant"
+    head = f"{said}, best first.{_BY_WORDS if found.trace.degraded else ''}"
+    return ToolResult(
+        text=answer(head, hits, query=query, most_tokens=place.most_tokens),
+        summary=said,
+        candidates=max(candidates, len(hits)),
+        kept=len(hits),
+        top_score=round(hits[0].score, 4),
+        retrieval=found.trace,
     )
 
 
-def _around_first(found: _Candidate) -> str:
-    """Return the stretch around the first of the words in the text."""
-    folded = found.head.casefold()
-    first = min((at for word in found.counts if (at := folded.find(word)) >= 0), default=0)
-    return Stretch(piece=found.head, before=0, length=found.length, hit=first).excerpt()
+def asked_for(arguments: Arguments) -> str:
+    """Return the query without secrets."""
+    return strip_secrets(arguments.text("query")).text
+
+
+def recalled(
+    place: ToolPlace,
+    query: str,
+    kinds: tuple[str, ...],
+    asked: QuestionVector,
+    now: datetime,
+    *,
+    limit: int,
+) -> Retrieval:
+    """Return what is remembered of some kinds for a tool's query, in the agent's role."""
+    name = "kb_search" if kinds == ("knowledge",) else "memory_search"
+    wanted = Wanted(tool=name, text=query, kinds=kinds, limit=limit, role=place.role)
+    return find(scope=place.scope, wanted=wanted, asked=asked, policy=place.policy, now=now)
+
+
+def answer(head: str, hits: Sequence[ShownHit], *, query: str, most_tokens: int) -> str:
+    """Return the head and a line a hit, with the widest excerpts that fit."""
+    words = tuple(dict.fromkeys(words_of(query)))
+    text = head
+    for width in _WIDTHS:
+        text = "\n".join([head, *(hit.line(words=words, width=width) for hit in hits)])
+        if estimate(text) <= most_tokens * _USED_SHARE:
+            break
+    return text
+
+
+def shown_hit(hit: Hit) -> ShownHit:
+    """Return something remembered as a line shows it; of a document the title too."""
+    title = f"“{hit.title}” " if hit.title else ""
+    stale = ", may be out of date" if hit.stale else ""
+    parts = f"score {hit.score:.2f}, relevance {hit.scores.relevance:.2f}"
+    return ShownHit(
+        id=hit.id,
+        head=f"{title}{stamp(hit.said_at)} {hit.tier} ({parts}{stale})",
+        score=hit.score,
+        at=hit.said_at,
+        text=hit.content,
+        length=len(hit.content),
+    )
+
+
+def _messages(place: ToolPlace, query: str, limit: int) -> FoundMessages:
+    least = place.policy.share("min_relevance")
+    wanted = MessageQuery(text=query, limit=limit, role=place.role, min_relevance=least)
+    return search_messages(scope=place.scope, query=wanted)
+
+
+def _scored(spoken: FoundMessages, place: ToolPlace, now: datetime) -> list[ScoredMessage]:
+    settings = settings_of(place.policy)
+    return [score_message(hit=hit, settings=settings, now=now) for hit in spoken.hits]
+
+
+def _merged(found: Retrieval, spoken: Sequence[ScoredMessage], limit: int) -> list[ShownHit]:
+    """Return both in one order; of a turn that is recalled the messages are not shown again."""
+    turns = {hit.source.id for hit in found.hits if hit.source.kind == "run"}
+    hits = [shown_hit(hit) for hit in found.hits]
+    hits += (_shown_message(one) for one in spoken if one.hit.run_id not in turns)
+    hits.sort(key=lambda hit: (hit.score, hit.at, hit.id), reverse=True)
+    return hits[:limit]
+
+
+def _shown_message(one: ScoredMessage) -> ShownHit:
+    hit = one.hit
+    parts = f"score {one.score:.2f}, {hit.relevance:.0%} of the query: {', '.join(hit.words)}"
+    return ShownHit(
+        id=hit.id,
+        head=f"{hit.thread_id} {hit.role} {stamp(hit.created_at)} {one.tier} ({parts})",
+        score=one.score,
+        at=hit.created_at,
+        text=hit.content,
+        length=hit.length,
+    )

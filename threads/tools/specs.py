@@ -103,13 +103,28 @@ _GREP = Tool(
 _SEARCH = Tool(
     name="memory_search",
     description=(
-        "Search this user's past messages by keywords, in all conversations of your role, best"
-        " first; use it when you do not know the exact words. Looks at the first"
-        f" {MOST_SEARCHED_CHARACTERS:,} characters of the newest {MOST_SEARCHED:,} messages that"
-        " have one of the words. Returns message ids, scores and excerpts."
+        "Search what is remembered of this user's conversations in your role, by meaning and by"
+        " keywords, best first; use it when you do not know the exact words. Messages are found"
+        f" by keywords: the first {MOST_SEARCHED_CHARACTERS:,} characters of the newest"
+        f" {MOST_SEARCHED:,} that have one. Returns ids, dates, scores and excerpts; open one with"
+        " view_message."
     ),
     parameters=(
-        Parameter(name="query", kind="text", description="Keywords.", is_required=True),
+        Parameter(name="query", kind="text", description="What to find.", is_required=True),
+        Parameter(
+            name="limit", kind="count", description="Most results.", least=1, most=20, default=5
+        ),
+    ),
+)
+_KNOWLEDGE = Tool(
+    name="kb_search",
+    description=(
+        "Search the knowledge base by meaning and by keywords, best first. It holds reference"
+        " material, not confirmed facts. Returns passages with title, date, score and chunk id;"
+        " open one with view_message."
+    ),
+    parameters=(
+        Parameter(name="query", kind="text", description="What to find.", is_required=True),
         Parameter(
             name="limit", kind="count", description="Most results.", least=1, most=20, default=5
         ),
@@ -118,10 +133,10 @@ _SEARCH = Tool(
 _VIEW = Tool(
     name="view_message",
     description=(
-        "Read the original behind an id: a message (msg_), a shortened tool result (its reference"
-        " id), a summary node of this conversation (node_) or a file (art_), files only of this"
-        " run or of the run it goes on with. Long ones come in pages; the first line names the"
-        " next offset."
+        "Read the original behind an id: a message (msg_), what is recalled of a turn (rec_), a"
+        " passage of the knowledge base (chunk_), a shortened tool result (its reference id), a"
+        " summary node of this conversation (node_) or a file (art_), files only of this run or of"
+        " the run it goes on with. Long ones come in pages; the first line names the next offset."
     ),
     parameters=(
         Parameter(
@@ -181,7 +196,7 @@ _WRITE = Tool(
     most_bytes=MOST_ARGUMENT_BYTES + _CONTENT_BYTES,
 )
 TOOLS: Final[Mapping[str, Tool]] = {
-    tool.name: tool for tool in (_GREP, _SEARCH, _VIEW, _TIMELINE, _WRITE)
+    tool.name: tool for tool in (_GREP, _SEARCH, _KNOWLEDGE, _VIEW, _TIMELINE, _WRITE)
 }
 
 

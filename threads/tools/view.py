@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from memory.ids import is_id
+from memory.models import DocumentStatus, KnowledgeChunk, RecallEntry
 from memory.sanitize import sanitize
 from memory.tokens import estimate, truncate_end
 from threads.models import Message, RunStatus, SummaryNode
@@ -93,8 +94,9 @@ def _open(place: ToolPlace, wanted: str, on_hand: OnHand) -> _Opened | None:
         return _Opened(label=f"{wanted} tool result", text=on_hand.results[wanted])
     if is_id(wanted, prefix="art"):
         return _file(wanted, on_hand)
-    if is_id(wanted, prefix="msg"):
-        return _message(place, wanted)
+    for prefix, opener in _OPENERS.items():
+        if is_id(wanted, prefix=prefix):
+            return opener(place, wanted)
     return _node(place, wanted) if is_id(wanted, prefix="node") else None
 
 
@@ -116,6 +118,27 @@ def _message(place: ToolPlace, wanted: str) -> _Opened | None:
     return _Opened(label=label, text=message.content)
 
 
+def _recall(place: ToolPlace, wanted: str) -> _Opened | None:
+    rows = RecallEntry.objects.in_scope(place.scope).filter(role__in=("", place.role))
+    entry = rows.filter(pk=wanted).first()
+    if entry is None:
+        return None
+    label = f"{wanted} recalled turn {stamp(entry.said_at)} {entry.tier}"
+    return _Opened(label=label, text=f"{entry.said}\n\n{entry.answered}".strip())
+
+
+def _chunk(place: ToolPlace, wanted: str) -> _Opened | None:
+    """Open a passage of a document that is admitted still."""
+    rows = KnowledgeChunk.objects.in_scope(place.scope).select_related("document")
+    chunk = rows.filter(pk=wanted, document__status=DocumentStatus.ADMITTED).first()
+    if chunk is None:
+        return None
+    document = chunk.document
+    dated = stamp(document.as_of or document.created_at)
+    label = f"{wanted} “{document.title}” {dated} {document.tier}"
+    return _Opened(label=label, text=chunk.content)
+
+
 def _node(place: ToolPlace, wanted: str) -> _Opened | None:
     """Open a summary node of this very thread: row-level security shows no other's."""
     node = SummaryNode.objects.in_scope(place.scope).filter(pk=wanted).first()
@@ -130,3 +153,6 @@ def _node(place: ToolPlace, wanted: str) -> _Opened | None:
     span = f"{stamp(node.start_at)} to {stamp(node.end_at)}"
     text = f"{node.summary}\n\n{kind}: {', '.join(ids)}"
     return _Opened(label=f"{wanted} summary of level {node.level}, {span}", text=text)
+
+
+_OPENERS: Final = {"msg": _message, "rec": _recall, "chunk": _chunk}

@@ -79,7 +79,7 @@ def test_agent_takes_the_tools_there_are_and_either_strategy(a: Place) -> None:
     assert (agent["tools"], agent["thread_strategy"]) == (tools, "lossless")
 
 
-@pytest.mark.parametrize("tool", ["kb_search", "memory_upsert"])
+@pytest.mark.parametrize("tool", ["memory_upsert"])
 def test_agent_with_a_tool_of_a_later_version_is_told_which(a: Place, tool: str) -> None:
     answer = a.api.post("/v1/agents", agent_body(a, tools=["memory_grep", tool]))
     assert code_of(answer) == (400, "unavailable")

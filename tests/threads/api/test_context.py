@@ -71,7 +71,7 @@ def test_context_shows_facts_apart_from_material_each_with_its_account(a: Place)
 def test_context_leaves_its_trace_alone(a: Place) -> None:
     assert a.api.post(path_of(a), ASK).status_code == 200
     (trace,) = traces(a)
-    assert [step["kind"] for step in trace.steps] == ["scope", "precheck", "assemble"]
+    assert [step["kind"] for step in trace.steps] == ["scope", "precheck", "retrieval", "assemble"]
     precheck = trace.steps[1]["data"]
     assert set(precheck) == {"current_tokens", "target_budget", "decision", "candidate_count"}
     assert trace.end_user_id is None

@@ -35,9 +35,7 @@ def test_box_needs_a_person_and_a_session(room: Room) -> None:
             room.box(scope=scope)
 
 
-@pytest.mark.parametrize(
-    "name", ["nothing", "kb_search", "memory_upsert", "", "__class__", "x" * 999]
-)
+@pytest.mark.parametrize("name", ["nothing", "memory_upsert", "", "__class__", "x" * 999])
 def test_unknown_tool_is_an_error_result_that_names_those_there_are(room: Room, name: str) -> None:
     found = raw(room.box(tools=("memory_grep",)), name, "{}")
     assert found.is_error
