@@ -11,16 +11,15 @@ import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
 from django.core import signing
-from django.db.models import Model, Q
+from django.db.models import Q
 from django.http import QueryDict
 
 from memory.errors import InvalidInputError
 from memory.querysets import ScopedQuerySet
 
-M = TypeVar("M", bound=Model)
 DEFAULT_LIMIT: Final = 50
 MAX_LIMIT: Final = 200
 _SALT: Final = "credence.cursor"
@@ -98,22 +97,26 @@ def _limit(text: str) -> int:
     return int(text)
 
 
-def fetch(*, rows: ScopedQuerySet[M], order: Sequence[str], wanted: PageRequest) -> Page:
-    """Run the query for one page. Cost: one statement; needs the scope's transaction.
+def fetch(
+    *, sources: Sequence[ScopedQuerySet[Any]], order: Sequence[str], wanted: PageRequest
+) -> Page:
+    """Run the queries for one page. Cost: one statement each; needs the scope's transaction.
 
     Args:
-        rows: The decided query.
-        order: Columns, all ascending or all with `-`; the last one is unique.
+        sources: The decided queries; the rows of several stand in one order.
+        order: Columns that each of them has, all ascending or all with `-`; the last is unique.
         wanted: Which page.
     """
     columns = [name.removeprefix("-") for name in order]
     is_descending = order[0].startswith("-")
     goes_down = is_descending != wanted.is_backward
-    if wanted.values is not None:
-        rows = rows.filter(_beyond(columns, wanted.values, goes_down=goes_down))
-    found = list(
-        rows.order_by(*(f"-{name}" if goes_down else name for name in columns))[: wanted.limit + 1]
-    )
+    ordered = [f"-{name}" if goes_down else name for name in columns]
+    found: list[Any] = []
+    beyond = _beyond(columns, wanted.values, goes_down=goes_down) if wanted.values else Q()
+    for rows in sources:
+        found += rows.filter(beyond).order_by(*ordered)[: wanted.limit + 1]
+    if len(sources) > 1:
+        found.sort(key=lambda row: [_value(row, name) for name in columns], reverse=goes_down)
     has_more = len(found) > wanted.limit
     found = found[: wanted.limit]
     if wanted.is_backward:

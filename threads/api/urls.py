@@ -4,7 +4,17 @@ from __future__ import annotations
 
 from django.urls import URLPattern, path
 
-from threads.api.views import agents, artifacts, contexts, keys, registers, runs, service, threads
+from threads.api.views import (
+    agents,
+    artifacts,
+    contexts,
+    keys,
+    memories,
+    registers,
+    runs,
+    service,
+    threads,
+)
 
 urlpatterns: list[URLPattern] = [
     path("openapi.json", service.OpenApiView.as_view(), name="openapi"),
@@ -26,6 +36,9 @@ urlpatterns: list[URLPattern] = [
     path("jobs/<str:job_id>/retry", registers.JobRetryView.as_view()),
     path("audit", registers.AuditView.as_view()),
     path("users", registers.UsersView.as_view()),
+    path("users/<str:user>/timeline", memories.TimelineView.as_view()),
+    path("memories/search", memories.SearchView.as_view()),
+    path("memories/grep", memories.GrepView.as_view()),
     path("usage", registers.UsageView.as_view()),
     path("runs/<str:run_id>", runs.RunDetailView.as_view()),
     path("runs/<str:run_id>/trace", runs.RunTraceView.as_view()),

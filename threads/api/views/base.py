@@ -35,6 +35,7 @@ PAGING: Final = frozenset({"limit", "cursor"})
 _PREFIXES: Final = {
     "agent_id": "ag",
     "artifact_id": "art",
+    "document_id": "doc",
     "job_id": "job",
     "key_id": "key",
     "message_id": "msg",
@@ -161,12 +162,22 @@ class ApiView(APIView):
         self, rows: ScopedQuerySet[M], *, order: Sequence[str], answer: type[Answer]
     ) -> Response:
         """Answer one page of a decided query. Cost: one statement, one more a prefetch."""
+        return self.paged_together((rows,), order=order, answer=answer)
+
+    def paged_together(
+        self,
+        sources: Sequence[ScopedQuerySet[Any]],
+        *,
+        order: Sequence[str],
+        answer: type[Answer],
+    ) -> Response:
+        """Answer one page of several queries in one order. Cost: one statement each."""
         request = self.request
         wanted = page_request(
             principal_id=self.principal.id, path=request.path, query=request.query_params
         )
         with scoped_transaction(self.scope):
-            page = fetch(rows=rows, order=order, wanted=wanted)
+            page = fetch(sources=sources, order=order, wanted=wanted)
             results = answer(page.rows, many=True).data
         return Response({"results": results, **self._links(page)})
 
