@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from statistics import median
 from typing import Final
 
+from governance.policy_rules import RULES
 from tests.benchmarks.line_chart import Line, line_chart
 from tests.evaluation.asking import Asked, Ingested
 from tests.evaluation.datasets import EvalSet
@@ -15,7 +16,7 @@ from tests.evaluation.silence import Point, curve
 
 BEGIN: Final = "<!-- figures: written by make eval -->"
 END: Final = "<!-- end of figures -->"
-DEFAULT_THRESHOLD: Final = 0.2
+DEFAULT_THRESHOLD: Final = float(RULES["min_relevance"].default or 0)
 US: Final = "**Credence**"
 _MEASURES: Final = {
     "recall@3": "R@3",
@@ -24,7 +25,7 @@ _MEASURES: Final = {
     "mrr": "MRR",
     "ndcg@10": "nDCG@10",
 }
-_TENTHS: Final = tuple(step / 10 for step in range(10))
+_SHOWN: Final = sorted({*(step / 10 for step in range(10)), DEFAULT_THRESHOLD})
 _FINE: Final = tuple(step / 50 for step in range(51))
 
 
@@ -81,9 +82,9 @@ def points_of(result: SetResult, thresholds: Sequence[float]) -> list[Point]:
 def silence(result: SetResult) -> list[str]:
     """Return the table of thresholds."""
     lines = [_row("threshold", "unrelated", "of another person", "R@3 lost"), _rule(4)]
-    for point in points_of(result, _TENTHS):
+    for point in points_of(result, _SHOWN):
         values = [f"{100 * x:.1f}%" for x in (point.unrelated, point.cross_person, point.lost)]
-        threshold = f"{point.threshold:.1f}"
+        threshold = f"{point.threshold:g}"
         if point.threshold == DEFAULT_THRESHOLD:
             threshold, values = f"**{threshold}**", [f"**{value}**" for value in values]
         lines += [_row(threshold, *values)]

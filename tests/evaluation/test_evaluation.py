@@ -12,7 +12,15 @@ import pytest
 
 from tests.evaluation.asking import Asked, Ranked, ask_all, ingest, time_inside, write_run
 from tests.evaluation.datasets import EvalSet, Question, only_people, read_set, split_turn
-from tests.evaluation.report import BEGIN, END, SetResult, page, placed, silence_chart
+from tests.evaluation.report import (
+    BEGIN,
+    DEFAULT_THRESHOLD,
+    END,
+    SetResult,
+    page,
+    placed,
+    silence_chart,
+)
 from tests.evaluation.run import main
 from tests.evaluation.scoring import HEADLINE, Scored
 from tests.evaluation.silence import curve
@@ -184,7 +192,7 @@ def test_page_has_the_figures_and_nothing_of_the_texts(tiny):
     told = page(results=[result], ingested=ingested, head="Head.", chart="figures/silence.svg")
     assert "| tiny-dev | 2 | **Credence** | 100.0 | 100.0 | 100.0 | 50.0 | 70.0 |" in told
     assert "**0 were another person's**, 1 of unknown origin" in told
-    assert "| **0.2** | **100.0%** | **100.0%** |" in told
+    assert f"| **{DEFAULT_THRESHOLD:g}** | **100.0%** | **100.0%** |" in told
     assert "embedding_unavailable" in told
     for turn in tiny.turns:
         assert turn.said not in told
