@@ -16,7 +16,7 @@ from tests.evaluation.silence import Point, curve
 
 BEGIN: Final = "<!-- figures: written by make eval -->"
 END: Final = "<!-- end of figures -->"
-DEFAULT_THRESHOLD: Final = float(RULES["min_relevance"].default or 0)
+DEFAULT_THRESHOLD: Final = float(str(RULES["min_relevance"].default))
 US: Final = "**Credence**"
 _MEASURES: Final = {
     "recall@3": "R@3",
