@@ -29,6 +29,7 @@ from memory.scope import Scope
 from threads.forest.jobs import build_nodes, consolidate_nodes, find_nodes
 from threads.recall.embedding_jobs import embed_entries, reembed
 from threads.recall.indexing import index_recall
+from threads.recall.knowledge_jobs import index_knowledge
 from threads.recall.sweeping import create_lost_jobs
 from threads.summaries import find_roll, roll_summary
 from threads.sweep import sweep
@@ -73,6 +74,7 @@ HANDLERS: dict[str, Handler] = {
     JobKind.BUILD_NODES: build_nodes,
     JobKind.CONSOLIDATE_NODES: consolidate_nodes,
     JobKind.INDEX_RECALL: index_recall,
+    JobKind.INDEX_KNOWLEDGE: index_knowledge,
     JobKind.EMBED: embed_entries,
     JobKind.REEMBED: reembed,
 }
