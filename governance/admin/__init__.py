@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from governance.admin import audit_entries, jobs, keys, tenants
+from governance.admin import audit_entries, documents, jobs, keys, tenants
 from governance.admin.site import site
 
-__all__ = ["audit_entries", "jobs", "keys", "site", "tenants"]
+__all__ = ["audit_entries", "documents", "jobs", "keys", "site", "tenants"]

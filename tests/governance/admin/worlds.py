@@ -10,7 +10,7 @@ from django.db import models
 from django.test import Client
 
 from governance.models import ApiKey, AuditEntry
-from memory.models import EndUser, Job, MemoryOp, Tenant
+from memory.models import EndUser, Job, KnowledgeDocument, MemoryOp, Tenant
 from memory.rls import scoped_transaction
 from tests.factories import (
     NOW,
@@ -39,7 +39,7 @@ from threads.models import (
 
 ROOMS: tuple[type[models.Model], ...] = (
     Tenant, EndUser, ApiKey, AuditEntry, Job, MemoryOp, Provider, Agent, Thread, Run, Message,
-    Artifact, ContextTrace,
+    Artifact, ContextTrace, KnowledgeDocument,
 )  # fmt: skip
 
 
@@ -59,6 +59,7 @@ class World:
     trace: ContextTrace
     job: Job
     op: MemoryOp
+    document: KnowledgeDocument
     key: MadeKey
     staff: User
     rows: dict[type[models.Model], str] = field(default_factory=dict)
@@ -118,6 +119,10 @@ def _hanging_rows(
             **place, kind="roll_summary", model=f"{word}-model", outcome=f"{word}-outcome",
             input_tokens=1, output_tokens=1,
         )  # fmt: skip
+        document = KnowledgeDocument.objects.create(
+            tenant=tenant, end_user=person, title=f"{word} document", kind="note", origin="api",
+            content=f"{word} knowledge", sha256="0" * 64, bytes=1, reason=f"{word} reason",
+        )  # fmt: skip
     with scoped_transaction(scope_of(tenant, person, thread)):
         ThreadSummary.objects.create(
             tenant=tenant,
@@ -126,7 +131,10 @@ def _hanging_rows(
             rolling_summary=f"{word} summary",
             summary_upto_seq=7,
         )
-    return {"message": message, "artifact": artifact, "trace": trace, "job": job, "op": op}
+    return {
+        "message": message, "artifact": artifact, "trace": trace, "job": job, "op": op,
+        "document": document,
+    }  # fmt: skip
 
 
 def make_dead_job(tenant: Tenant, word: str, **values: Any) -> Job:
