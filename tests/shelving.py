@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 
-from memory.ids import new_id
 from memory.models import (
     EmbeddingModel,
     EmbeddingStatus,
@@ -21,9 +20,12 @@ from memory.models import (
     Tenant,
 )
 from memory.retrieval.codes import Vector
+from memory.retrieval.copies import open_shelves
+from memory.retrieval.limits import TimeLimit
 from memory.retrieval.records import Described, pack
 from memory.retrieval.results import RecallQuery, Retrieval, Settings
 from memory.retrieval.search import search
+from memory.retrieval.shelf_copy import ShelfCopy
 from memory.retrieval.words import hashed, words_of
 from memory.rls import scoped_transaction
 from memory.scope import Scope
@@ -44,6 +46,7 @@ from tests.factories import NOW, make_agent, make_end_user, make_tenant, make_th
 from threads.models import Agent, Run, Thread
 
 DIMENSIONS = 64
+MANY = 20_000
 _names = count(1)
 SETTINGS = Settings(
     weights={"relevance": 0.7, "recency": 0.12, "credence": 0.13, "frequency": 0.05},
@@ -132,58 +135,53 @@ def shelve(
     thread = thread or person.thread
     answers = answers or [""] * len(texts)
     runs = _runs(person, thread, texts)
-    times = [said_at + step * place for place in range(len(texts))]
-    with scoped_transaction(person.scope):
-        made = add_recall(
-            scope=person.scope,
-            origin=Origin(
-                end_user_id=person.end_user.id,
-                thread_id=thread.id,
-                agent_id=person.agent.id,
-                role=role,
-            ),
-            turns=[
-                NewRecall(
-                    run_id=run.id,
-                    said=text,
-                    answered=answer,
-                    tier="untrusted" if tier == "untrusted" else "observed",
-                    said_at=at,
-                    speaker=speaker,
-                )
-                for run, text, answer, at in zip(runs, texts, answers, times, strict=True)
-            ],
-            now=NOW,
+    turns = [
+        NewRecall(
+            run_id=run.id,
+            said=text,
+            answered=answer,
+            tier="untrusted" if tier == "untrusted" else "observed",
+            said_at=said_at + step * place,
+            speaker=speaker,
         )
+        for place, (run, text, answer) in enumerate(zip(runs, texts, answers, strict=True))
+    ]
+    origin = Origin(
+        end_user_id=person.end_user.id, thread_id=thread.id, agent_id=person.agent.id, role=role
+    )
+    with scoped_transaction(person.scope):
+        made = add_recall(scope=person.scope, origin=origin, turns=turns, now=NOW)
         recall_ids = [made[run.id] for run in runs]
         entries = [
             NewEntry(
                 kind="recall",
-                recall_id=recall_id,
+                recall_id=made[turn.run_id],
                 role=role,
                 tier=tier,
                 confidence=confidence,
-                as_of=at,
-                packed=pack(
-                    Described(
-                        kind="recall",
-                        text=f"{text}\n{answer}",
-                        session=thread.id,
-                        place=run.seq,
-                        said_at=at,
-                        role=role,
-                        speaker=speaker,
-                    )
-                ),
+                as_of=turn.said_at,
+                packed=_packed(turn, thread=thread, place=run.seq, role=role),
             )
-            for run, recall_id, text, answer, at in zip(
-                runs, recall_ids, texts, answers, times, strict=True
-            )
+            for run, turn in zip(runs, turns, strict=True)
         ]
         add_entries(scope=person.scope, owner=person.owner, entries=entries, now=NOW)
     if model is not None:
         embed(person, model, recall_ids, texts)
     return recall_ids
+
+
+def _packed(turn: NewRecall, *, thread: Thread, place: int, role: str) -> bytes:
+    return pack(
+        Described(
+            kind="recall",
+            text=f"{turn.said}\n{turn.answered}",
+            session=thread.id,
+            place=place,
+            said_at=turn.said_at,
+            role=role,
+            speaker=turn.speaker,
+        )
+    )
 
 
 def embed(
@@ -272,17 +270,52 @@ def file_document(
 
 def query_of(text: str, *, model: EmbeddingModel | None = None, **values: Any) -> RecallQuery:
     """A question at NOW; with a model, its toy vector too."""
-    values = {"now": NOW, "settings": SETTINGS} | values
+    given: dict[str, Any] = {"now": NOW, "settings": SETTINGS}
     if model is not None:
-        vector = toy_vector(text, model.dimensions)
-        values = {"vector": vector, "model_id": model.id} | values
-    return RecallQuery(text=text, **values)
+        given |= {"vector": toy_vector(text, model.dimensions), "model_id": model.id}
+    return RecallQuery(text=text, **given | values)
 
 
 def ask(scope: Scope, query: RecallQuery) -> Retrieval:
     """Search in a scoped transaction of its own."""
     with scoped_transaction(scope):
         return search(scope=scope, query=query)
+
+
+def opened_copies(
+    scope: Scope, model: EmbeddingModel | None = None, most: int = MANY
+) -> list[ShelfCopy]:
+    """Current copies of the shelves of a scope."""
+    model_id = model.id if model else None
+    with scoped_transaction(scope):
+        return open_shelves(
+            scope=scope, model_id=model_id, most_codes=most, limit=TimeLimit(60_000)
+        )
+
+
+def only_copy(scope: Scope, model: EmbeddingModel | None = None, most: int = MANY) -> ShelfCopy:
+    """The current copy of the only shelf of a scope."""
+    (copy,) = opened_copies(scope, model, most)
+    return copy
+
+
+def packed_entries(person: Person) -> dict[bytes, bytes]:
+    """A person's records by entry id."""
+    with scoped_transaction(person.scope):
+        rows = IndexEntry.objects.in_scope(person.scope).values_list("id", "packed")
+        return {pk.encode(): bytes(packed) for pk, packed in rows}
+
+
+def assert_equal_to_rows(copy: ShelfCopy, person: Person) -> None:
+    """A copy holds each of a person's records, and no other."""
+    rows = packed_entries(person)
+    assert len(copy) == len(rows) == len(set(copy.ids.tolist()))
+    start = 0
+    for place, end in enumerate(copy.ends.tolist()):
+        packed = copy.heads[place].tobytes() + copy.words[start:end].tobytes()
+        assert packed == rows[bytes(copy.ids[place])]
+        start = end
+    assert start == len(copy.words)
 
 
 def _runs(person: Person, thread: Thread, texts: Sequence[str]) -> list[Run]:

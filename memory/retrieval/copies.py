@@ -91,7 +91,8 @@ class CopyCache:
 
     def _drop(self, key: str) -> None:
         gone = self._copies.pop(key, None)
-        self._bytes -= gone.nbytes if gone else 0
+        if gone is not None:  # an empty copy is false
+            self._bytes -= gone.nbytes
 
 
 _process: list[CopyCache] = []

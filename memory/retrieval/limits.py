@@ -13,13 +13,14 @@ from psycopg import errors
 from memory.errors import CredenceError
 
 # Compiling a statement costs more than any of these takes.
-_OPEN: Final = (
+OPEN: Final = (
     "SAVEPOINT credence_search;"
-    " SELECT set_config('statement_timeout', %(credence_ms)s, true), set_config('jit', 'off', true)"
+    " SELECT pg_catalog.set_config('statement_timeout', %(credence_ms)s, true), set_config('jit', 'off', true);"
 )
+_OPEN_ALONE: Final = OPEN + " SELECT 1"
 # Reading changed nothing, so going back loses nothing, and puts the timeout back as it was.
 _CLOSE: Final = "ROLLBACK TO SAVEPOINT credence_search; RELEASE SAVEPOINT credence_search"
-_SET: Final = "SELECT set_config('statement_timeout', %s, true)"
+_SET: Final = "SELECT pg_catalog.set_config('statement_timeout', %s, true)"
 
 
 class OverTimeError(CredenceError):
@@ -63,12 +64,20 @@ class TimeLimit:
 
 @contextmanager
 def reading_within(
-    limit: TimeLimit, *, first: LiteralString = "SELECT 1", values: Mapping[str, Any] | None = None
+    limit: TimeLimit,
+    *,
+    opening: LiteralString = _OPEN_ALONE,
+    values: Mapping[str, Any] | None = None,
 ) -> Iterator[list[tuple[Any, ...]]]:
     """Read in the open transaction until the limit, and leave that as it was, whatever happens.
 
+    Args:
+        limit: When it ends.
+        opening: OPEN and one statement behind it, which travels with it.
+        values: That statement's.
+
     Yields:
-        The rows of a first statement, which goes along with what this needs by itself.
+        That statement's rows.
 
     Cost: two round trips.
 
@@ -78,7 +87,7 @@ def reading_within(
     given = {**(values or {}), "credence_ms": str(limit.check())}
     try:
         with connection.cursor() as cursor:
-            cursor.execute(f"{_OPEN}; {first}", given)
+            cursor.execute(opening, given)
             cursor.nextset()
             cursor.nextset()
             rows = cursor.fetchall()

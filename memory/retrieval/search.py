@@ -26,7 +26,7 @@ from memory.retrieval.results import (
     Retrieval,
 )
 from memory.retrieval.shelf_copy import ShelfCopy
-from memory.retrieval.shelf_reading import SHELVES, ShelfState, states_values
+from memory.retrieval.shelf_reading import OPEN_SHELVES, ShelfState, states_values
 from memory.retrieval.tracing import TraceBook
 from memory.scope import Scope
 
@@ -56,8 +56,9 @@ def search(*, scope: Scope, query: RecallQuery) -> Retrieval:
     try:
         with ExitStack() as reading:
             with book.stage("scope"):
-                opening = reading_within(limit, first=SHELVES, values=states_values(scope=scope))
-                states = [ShelfState(*row) for row in reading.enter_context(opening)]
+                values = states_values(scope=scope)
+                rows = reading_within(limit, opening=OPEN_SHELVES, values=values)
+                states = [ShelfState(*row) for row in reading.enter_context(rows)]
             hits = _find(scope, query, states, limit, book)
     except OverTimeError:
         book.restart()

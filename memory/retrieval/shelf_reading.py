@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from psycopg import Cursor
 
 from memory.retrieval.codes import SCALE_BYTES, code_dtype
+from memory.retrieval.limits import OPEN
 from memory.retrieval.shelf_copy import ShelfCopy, ShelfRows, as_ids, parse_records
 from memory.scope import Scope
 
@@ -24,11 +25,12 @@ ROWS_AT_ONCE: Final = 20_000
 # More entries than these without a vector are not asked for one by one.
 MOST_LACKING: Final = 1_000
 
-SHELVES: Final = """
+_SHELVES: Final = """
     SELECT id, version, generation, end_user_id, team_id FROM memory_shelf
     WHERE tenant_id = %(tenant)s AND (end_user_id = %(user)s OR (end_user_id IS NULL
         AND (team_id IS NULL OR team_id = ANY (%(teams)s::text[]))))
 """
+OPEN_SHELVES: Final = OPEN + _SHELVES
 # The first row is the shelf's. is_open: it was written by this very transaction, which may yet be
 # undone. (The ids of its savepoints are later than its own.)
 _ROWS: Final = """
@@ -89,7 +91,7 @@ class Reading:
 
 
 def states_values(*, scope: Scope) -> dict[str, Any]:
-    """Return the values of SHELVES: the shelves of the scope's person, its teams and its tenant.
+    """Return the values of OPEN_SHELVES: the shelves of the scope's person, its teams and its tenant.
 
     A scope without person has no person's shelf, though it may see them.
     """
@@ -99,7 +101,7 @@ def states_values(*, scope: Scope) -> dict[str, Any]:
 def read_states(*, scope: Scope) -> list[ShelfState]:
     """Return the shelves of a scope. Cost: one statement."""
     with connection.cursor() as cursor:
-        cursor.execute(SHELVES, states_values(scope=scope))
+        cursor.execute(_SHELVES, states_values(scope=scope))
         return [ShelfState(*row) for row in cursor.fetchall()]
 
 
