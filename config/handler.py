@@ -20,9 +20,9 @@ from django.core.handlers.base import BaseHandler
 from django.http import HttpResponse, HttpResponseBase, StreamingHttpResponse
 from django.urls import set_script_prefix
 
-from memory.conf import body_limit_bytes
 from memory.db_threads import in_database_thread
 from threads.api.deferred import DeferredResponse
+from threads.api.limits import body_limit
 from threads.api.problems import Problem, early_refusal
 
 Message = MutableMapping[str, Any]
@@ -108,7 +108,7 @@ async def read_body(
     Raises:
         ClientGoneError: The client left while sending.
     """
-    limit = body_limit_bytes()
+    limit = body_limit(method=scope["method"], path=scope["path"])
     if len(scope["path"].encode()) + len(scope["query_string"]) > TARGET_BYTES:
         return _refusal(414, "uri_too_long", f"A URL is at most {TARGET_BYTES} bytes.")
     if sum(len(name) + len(value) for name, value in scope["headers"]) > HEADER_BYTES:

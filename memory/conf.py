@@ -81,7 +81,12 @@ def web_threads() -> int:
 
 def body_limit_bytes() -> int:
     """Return how long a request body may be."""
-    return int(settings.DATA_UPLOAD_MAX_MEMORY_SIZE)
+    return int(settings.CREDENCE_BODY_BYTES)
+
+
+def document_body_limit_bytes() -> int:
+    """Return how long a request body may be that carries a document."""
+    return int(settings.CREDENCE_DOCUMENT_BODY_BYTES)
 
 
 def recall_cache_bytes() -> int:

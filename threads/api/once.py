@@ -69,9 +69,15 @@ def idempotency_key(request: HttpRequest | Request) -> str | None:
 
 
 def request_hash(request: HttpRequest) -> str:
-    """Return the hash of method, path with query, and body."""
+    """Return the hash of method, path with query, and body.
+
+    A form's boundary, which a client chooses anew each time, does not count.
+    """
     digest = hashlib.sha256(f"{request.method} {request.get_full_path()}\n".encode())
-    digest.update(request.body)
+    is_form = request.content_type == "multipart/form-data"
+    boundary = (request.content_params or {}).get("boundary", "").encode() if is_form else b""
+    body = request.body
+    digest.update(body.replace(b"--" + boundary, b"--") if boundary else body)
     return digest.hexdigest()
 
 

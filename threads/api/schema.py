@@ -71,7 +71,7 @@ def operation(
     tag: str,
     summary: str,
     answer: Any = None,
-    body: type[Any] | None = None,
+    body: type[Any] | Mapping[str, type[Any]] | None = None,
     status: int = 200,
     **details: Unpack[Details],
 ) -> Callable[[F], F]:

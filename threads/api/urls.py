@@ -9,6 +9,7 @@ from threads.api.views import (
     artifacts,
     contexts,
     keys,
+    knowledge,
     memories,
     registers,
     runs,
@@ -53,4 +54,8 @@ urlpatterns: list[URLPattern] = [
     path("threads/<str:thread_id>/summary", threads.SummaryView.as_view()),
     path("threads/<str:thread_id>/turns", threads.TurnsView.as_view()),
     path("messages/<str:message_id>", threads.MessageView.as_view()),
+    path("knowledge/documents", knowledge.DocumentsView.as_view()),
+    path("knowledge/documents/<str:document_id>", knowledge.DocumentView.as_view()),
+    path("knowledge/documents/<str:document_id>/admit", knowledge.AdmitView.as_view()),
+    path("knowledge/documents/<str:document_id>/refuse", knowledge.RefuseView.as_view()),
 ]

@@ -61,6 +61,12 @@ ROUTES = (
     ("POST", "/v1/memories/search", "read"),
     ("POST", "/v1/memories/grep", "read"),
     ("GET", "/v1/users/{user}/timeline", "read"),
+    ("GET", "/v1/knowledge/documents", "read"),
+    ("POST", "/v1/knowledge/documents", "write"),
+    ("GET", "/v1/knowledge/documents/{document_id}", "read"),
+    ("DELETE", "/v1/knowledge/documents/{document_id}", "write"),
+    ("POST", "/v1/knowledge/documents/{document_id}/admit", "govern"),
+    ("POST", "/v1/knowledge/documents/{document_id}/refuse", "govern"),
 )
 BODIES: dict[tuple[str, str], Any] = {
     ("POST", "/v1/agents/{agent_id}/run"): {"input": "hi", "user_id": "u"},
@@ -80,6 +86,7 @@ PREFIXES = {
     "agent_id": "ag",
     "run_id": "run",
     "artifact_id": "art",
+    "document_id": "doc",
     "thread_id": "th",
     "message_id": "msg",
     "provider_id": "prov",
@@ -102,6 +109,8 @@ def patterns(resolver: URLResolver | None = None, prefix: str = "/") -> Iterator
 
 def ids_of(place: Place) -> dict[str, str]:
     team = place.api.post("/v1/teams", {"name": "t", "members": [place.canary]}).json()
+    note = {"title": place.canary, "content": place.canary, "kind": "note"}
+    document = place.api.post("/v1/knowledge/documents", note).json()
     return {
         "agent_id": place.agent.pk,
         "run_id": place.run.pk,
@@ -112,6 +121,7 @@ def ids_of(place: Place) -> dict[str, str]:
         "key_id": place.key.id,
         "team_id": team["id"],
         "job_id": new_id("job"),
+        "document_id": document["id"],
         "user": place.person.pk,
     }
 
