@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from time import perf_counter
@@ -12,11 +11,9 @@ from governance import access
 from governance.access import Principal
 from memory.rls import scoped_transaction
 from threads.models import ContextTrace
-from threads.pipeline import ContextOverBudgetError, Marks, prompt_steps
+from threads.pipeline import ContextOverBudgetError, MadePrompt, make_prompt, prompt_steps
 from threads.places import Setting, ask, look
-from threads.prompt.assembly import Assembled, assemble
-from threads.prompt.loading import load_prompt
-from threads.prompt.remembering import recall
+from threads.prompt.assembly import Assembled
 from threads.recall.finding import embed_question
 from threads.request import RunRequest
 
@@ -66,34 +63,24 @@ def assemble_context(
     started = perf_counter()
     with scoped_transaction(wide):
         setting = look(principal, agent_id, request, now)
-        scoped_at = perf_counter()
-        given, _ = load_prompt(
-            setting=setting, request=request, question=question.text, now=now, has_tools=False
-        )
-        searched_at = perf_counter()
-        recalled = recall(given=given, setting=setting, asked=asked)
-        found_at = perf_counter()
-        built = assemble(recalled.given)
-        marks = Marks(
+        made = make_prompt(
+            setting=setting,
+            request=request,
+            question=question.text,
+            asked=asked,
             started=started,
-            scoped_at=scoped_at,
-            searched_at=searched_at,
-            found_at=found_at,
-            assembled_at=perf_counter(),
+            now=now,
+            has_tools=False,
         )
-        _keep(setting, built, recalled.step, marks, now)
+        built = made.built
+        _keep(setting, made, now)
     if built.ledger.decision == "reject":
         raise ContextOverBudgetError(context=built.ledger.as_json(), detail=built.refusal)
     return AssembledContext(prompt=built, bootstrap=setting.is_bootstrap)
 
 
-def _keep(
-    setting: Setting,
-    built: Assembled,
-    retrieval: Mapping[str, Any] | None,
-    marks: Marks,
-    now: datetime,
-) -> None:
+def _keep(setting: Setting, made: MadePrompt, now: datetime) -> None:
+    built = made.built
     scope = setting.scope
     trace = ContextTrace(
         tenant_id=scope.tenant_id,
@@ -104,7 +91,7 @@ def _keep(
         context=built.ledger.as_json(),
         messages=built.messages_as_json(),
         items=built.items,
-        steps=prompt_steps(built=built, scope=scope, retrieval=retrieval, now=now, marks=marks),
+        steps=prompt_steps(made=made, scope=scope, now=now),
         created_at=now,
     )
     trace.save(force_insert=True)

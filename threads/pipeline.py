@@ -24,11 +24,11 @@ from threads import runs
 from threads.chat import provider_config
 from threads.history import ThreadView
 from threads.models import Agent, Run, RunStatus
-from threads.places import Session, ask, enter_session, find_place
+from threads.places import Session, Setting, ask, enter_session, find_place
 from threads.prompt.assembly import Assembled, assemble
 from threads.prompt.loading import load_prompt
 from threads.prompt.remembering import recall
-from threads.recall.finding import embed_question
+from threads.recall.finding import QuestionVector, embed_question
 from threads.request import RunRequest
 from threads.runs import PromptTrace, Question
 from threads.tools.box import ToolBox
@@ -107,24 +107,16 @@ def prepare(
         place = find_place(principal, agent_id, request, now)
         config = provider_config(place.agent.provider)
         session = enter_session(place, question, now)
-        scoped_at = perf_counter()
-        given, tools = load_prompt(
-            setting=session.setting, request=request, question=question.text, now=now
-        )
-        searched_at = perf_counter()
-        recalled = recall(given=given, setting=session.setting, asked=asked)
-        found_at = perf_counter()
-        built = assemble(recalled.given)
-        marks = Marks(
+        made = make_prompt(
+            setting=session.setting,
+            request=request,
+            question=question.text,
+            asked=asked,
             started=started,
-            scoped_at=scoped_at,
-            searched_at=searched_at,
-            found_at=found_at,
-            assembled_at=perf_counter(),
+            now=now,
         )
-        steps = prompt_steps(
-            built=built, scope=session.scope, retrieval=recalled.step, now=now, marks=marks
-        )
+        built = made.built
+        steps = prompt_steps(made=made, scope=session.scope, now=now)
         run = _accept(session, question, built, steps, now)
     if built.ledger.decision == "reject":
         raise ContextOverBudgetError(run_id=run.pk, context=run.context, detail=built.refusal)
@@ -140,12 +132,12 @@ def prepare(
             model=place.agent.model,
             messages=built.messages,
             max_output_tokens=place.agent.max_output_tokens,
-            tools=given.tools,
+            tools=built.given.tools,
         ),
         view=session.setting.view,
         policy=place.policy,
         prompt=built,
-        tools=tools,
+        tools=made.tools,
     )
 
 
@@ -191,23 +183,60 @@ class Marks:
     assembled_at: float
 
 
-def prompt_steps(
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MadePrompt:
+    """An assembled prompt, the tools its run may call, and how it came to be.
+
+    `retrieval` says how the search for what is remembered went; None where nothing was searched.
+    """
+
+    built: Assembled
+    tools: ToolBox | None
+    retrieval: Mapping[str, Any] | None
+    marks: Marks
+
+
+def make_prompt(
     *,
-    built: Assembled,
-    scope: Scope,
-    retrieval: Mapping[str, Any] | None,
+    setting: Setting,
+    request: RunRequest,
+    question: str,
+    asked: QuestionVector,
+    started: float,
     now: datetime,
-    marks: Marks,
-) -> list[dict[str, Any]]:
+    has_tools: bool = True,
+) -> MadePrompt:
+    """Load what a prompt is made from, recall what bears on its question, and assemble it.
+
+    Inside the caller's transaction, which `started` at that clock.
+    """
+    scoped_at = perf_counter()
+    given, tools = load_prompt(
+        setting=setting, request=request, question=question, now=now, has_tools=has_tools
+    )
+    searched_at = perf_counter()
+    recalled = recall(given=given, setting=setting, asked=asked)
+    found_at = perf_counter()
+    built = assemble(recalled.given)
+    marks = Marks(
+        started=started,
+        scoped_at=scoped_at,
+        searched_at=searched_at,
+        found_at=found_at,
+        assembled_at=perf_counter(),
+    )
+    return MadePrompt(built=built, tools=tools, retrieval=recalled.step, marks=marks)
+
+
+def prompt_steps(*, made: MadePrompt, scope: Scope, now: datetime) -> list[dict[str, Any]]:
     """Return the trace of preparing: what each step did and how long it took.
 
     Args:
-        built: The prompt.
+        made: The prompt.
         scope: Whom and what it was made for.
-        retrieval: How the search for what is remembered went; None where nothing was searched.
         now: When it began.
-        marks: The clock.
     """
+    built, retrieval, marks = made.built, made.retrieval, made.marks
     ledger = built.ledger
     precheck = {
         "current_tokens": ledger.current_tokens,
