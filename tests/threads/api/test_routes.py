@@ -80,7 +80,7 @@ BODIES: dict[tuple[str, str], Any] = {
         "status": "succeeded",
     },
 }
-# An unknown person is no error but has nothing: tests/threads/api/test_memories.py.
+# An unknown person is no error but has nothing: tests/threads/api/test_grep_and_timeline.py.
 WITH_ID = tuple(route for route in ROUTES if "{" in route[1] and "{user}" not in route[1])
 PREFIXES = {
     "agent_id": "ag",
