@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import Final, TypeVar
 
@@ -55,12 +55,17 @@ def duplicate_key(text: str, *, said_at: datetime, speaker: str = "") -> bytes:
 
 
 def without_duplicates(
-    items: Iterable[Item], *, key: Callable[[Item], bytes]
+    items: Sequence[Item], *, key: Callable[[Item], bytes], most: int
 ) -> tuple[list[Item], int]:
-    """Return the first item of each key, in order, and how many were left out."""
+    """Return the first items of their key, in order, at most so many, and how many repeat one.
+
+    Cost: a key for each item that is looked at; those behind the last one kept are not.
+    """
     firsts: dict[bytes, Item] = {}
-    count = 0
+    repeated = 0
     for item in items:
-        count += 1
-        firsts.setdefault(key(item), item)
-    return list(firsts.values()), count - len(firsts)
+        if len(firsts) >= most:
+            break
+        known = firsts.setdefault(key(item), item)
+        repeated += known is not item
+    return list(firsts.values()), repeated

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import timedelta
 
 from memory.retrieval.duplicates import duplicate_key, without_duplicates
@@ -49,11 +49,14 @@ def best_first(hits: Iterable[Hit]) -> list[Hit]:
     return sorted(hits, key=lambda hit: (-hit.score, -hit.said_at.timestamp(), hit.id))
 
 
-def collapsed(hits: Iterable[Hit], *, rows: Mapping[str, FoundRow]) -> tuple[list[Hit], int]:
-    """Return the best hit of each thing that is said, in order, and how many repeat one.
+def collapsed(
+    hits: Sequence[Hit], *, rows: Mapping[str, FoundRow], most: int
+) -> tuple[list[Hit], int]:
+    """Return the best hits that each say something else, in order, and how many repeat one.
 
     Args:
         hits: Best first.
+        most: How many are wanted.
         rows: The rows they were made of, by entry id, which know who speaks.
     """
     return without_duplicates(
@@ -61,4 +64,5 @@ def collapsed(hits: Iterable[Hit], *, rows: Mapping[str, FoundRow]) -> tuple[lis
         key=lambda hit: duplicate_key(
             hit.content, said_at=hit.said_at, speaker=rows[hit.entry_id].speaker
         ),
+        most=most,
     )

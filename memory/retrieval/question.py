@@ -1,14 +1,39 @@
-"""Reading a question: its words, whom it names, which days it means. Pure."""
+"""Reading a question: its words, whom it names, which times it means, how it is asked. Pure."""
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from memory.retrieval.words import hashed, words_of
+from memory.retrieval.dates import NamedTime, times_in
+from memory.retrieval.words import folded, hash_of, hashed, words_of
+
+# Words of names: runs of Latin letters, single Chinese characters.
+_NAME_PARTS: Final = re.compile(r"[^\W\d_\u3040-\u9fff\uac00-\ud7af]+|[\u3040-\u9fff\uac00-\ud7af]")
+_MOST_NAME_PARTS: Final = 400
+_LONGEST_LATIN_NAME: Final = 3
+_LONGEST_CJK_NAME: Final = 6
+_ASKS_WHEN: Final = re.compile(
+    r"\bwhen\b|\bwhat (?:day|date|month|year|time)\b|\bwhich (?:day|month|year)\b|\bhow long\b"
+    r"|什么时候|何时|哪[天年月]|几[号月]",
+    re.IGNORECASE,
+)
+_SENTENCE_END: Final = re.compile(r"(?<=[.!?。！？])\s*")
+_LEAST_SENTENCE: Final = 2
+# A capital inside a sentence begins a name, but for days and months.
+_PROPER: Final = re.compile(r"(?<=[\w,;:'\"(] )[A-Z][\w-]+")
+_CALENDAR: Final = frozenset(
+    words_of(
+        "January February March April May June July August September October November December"
+        " Monday Tuesday Wednesday Thursday Friday Saturday Sunday"
+    )
+)
+MOST_SENTENCES: Final = 8
 
 
 @dataclass(frozen=True)
@@ -16,15 +41,63 @@ class Question:
     """What a question asks for.
 
     Attributes:
-        words: The hashes of its words, each once.
-        now: What "yesterday" is relative to.
+        words: The hashes of its words, each once, in ascending order.
+        names: Hashes of every stretch of it that could be somebody's name.
+        proper: Hashes of the words that are written as names.
+        times: The days, months and years it names.
+        asks_when: Whether it asks for a time.
+        breadth: 0 for a question of one or two sentences, up to 1 for a passage of four or more:
+            there, meaning counts for more than single words.
     """
 
-    text: str
-    now: datetime
     words: NDArray[np.uint32]
+    names: frozenset[int]
+    proper: frozenset[int]
+    times: tuple[NamedTime, ...]
+    asks_when: bool
+    breadth: float
 
 
 def read_question(text: str, *, now: datetime) -> Question:
-    """Return what a question asks for; linear in its length."""
-    return Question(text=text, now=now, words=np.unique(hashed(words_of(text))))
+    """Return what a question asks for; linear in its length. `now` is what 昨天 is relative to."""
+    return Question(
+        words=np.unique(hashed(words_of(text))),
+        names=_names(text),
+        proper=_proper(text),
+        times=times_in(text, now=now),
+        asks_when=bool(_ASKS_WHEN.search(text)),
+        breadth=min(max(len(sentences_of(text)) - 2, 0) / 2, 1.0),
+    )
+
+
+def sentences_of(text: str) -> list[str]:
+    """Return the sentences of a question, in order; one that has no end counts as one.
+
+    Embedders turn a passage into one vector better from its sentences besides the whole.
+    """
+    parts = (part.strip() for part in _SENTENCE_END.split(text))
+    return [part for part in parts if len(part) >= _LEAST_SENTENCE]
+
+
+def _proper(text: str) -> frozenset[int]:
+    found = {word for match in _PROPER.finditer(text) for word in words_of(match[0])}
+    return frozenset(hash_of(word) for word in found - _CALENDAR)
+
+
+def _names(text: str) -> frozenset[int]:
+    parts = _NAME_PARTS.findall(folded(text))[:_MOST_NAME_PARTS]
+    found = set()
+    for start in range(len(parts)):
+        is_latin = not _is_cjk(parts[start])
+        longest = _LONGEST_LATIN_NAME if is_latin else _LONGEST_CJK_NAME
+        name = ""
+        for part in parts[start : start + longest]:
+            if _is_cjk(part) is is_latin:
+                break
+            name += f" {part}" if is_latin and name else part
+            found.add(hash_of(name))
+    return frozenset(found)
+
+
+def _is_cjk(part: str) -> bool:
+    return part[0] >= "\u3040"

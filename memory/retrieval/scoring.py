@@ -54,7 +54,7 @@ def half_life_of(kind: str, settings: Settings) -> float:
 
 
 def first_scores(
-    relevance: NDArray[np.float32],
+    relevance: NDArray[np.float64],
     *,
     age_seconds: NDArray[np.float64],
     half_life_days: NDArray[np.float64],
@@ -62,7 +62,7 @@ def first_scores(
 ) -> NDArray[np.float64]:
     """Return what is known of many scores before the rows are read: relevance and recency."""
     halves = np.minimum(np.maximum(age_seconds, 0) / (half_life_days * DAY_SECONDS), 1_000.0)
-    known: NDArray[np.float64] = weights["relevance"] * relevance.astype(np.float64)
+    known: NDArray[np.float64] = weights["relevance"] * relevance
     return known + weights["recency"] * np.exp2(-halves)
 
 

@@ -157,9 +157,10 @@ def _scored(
         for one in candidates
         if one.entry_id in rows
     )
-    hits, repeated = collapsed(hits, rows=rows)
+    kept, repeated = collapsed(hits, rows=rows, most=query.limit)
     book.drop("duplicate", repeated)
-    return hits
+    book.drop("top_k", len(hits) - len(kept) - repeated)
+    return kept
 
 
 def _newest(scope: Scope, query: RecallQuery, book: TraceBook) -> list[Hit]:

@@ -9,6 +9,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from memory.retrieval.neighbourhood import Neighbourhood
 from memory.retrieval.records import HEAD
 
 ID_BYTES = 30  # idx_ and 26 characters
@@ -64,6 +65,11 @@ class ShelfCopy:
     def order(self) -> NDArray[np.int64]:
         """Entries by session, then place: neighbours stand side by side."""
         return np.lexsort((self.heads["place"], self.heads["session"]))
+
+    @cached_property
+    def places(self) -> Neighbourhood:
+        """The entries by sessions."""
+        return Neighbourhood(heads=self.heads, order=self.order)
 
     @cached_property
     def order_of_ids(self) -> NDArray[np.int64]:

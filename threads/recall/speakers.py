@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from typing import Final
 
-import re2
-
-# One to three capitalised words, or one to six Chinese, Japanese or Korean letters; then a colon.
-_NAMED: Final = re2.compile(
-    r"^\s*(?P<name>\p{Lu}[\p{L}\p{M}'’.-]{0,30}(?: \p{Lu}[\p{L}\p{M}'’.-]{0,30}){0,2}"
-    r"|[\p{Han}\p{Hiragana}\p{Katakana}\p{Hangul}]{1,6})(?:：|:(?:\s|[^\x00-\x7f]))"
-)
+# Of one line's beginning: what stands before its first colon, if that is followed as one is in talk.
+_BEFORE_COLON: Final = re.compile(r"\s*([^\s:：][^:：\n]{0,99})(?:：|:(?=\s|[^\x00-\x7f]))")
+_NOT_OF_NAMES: Final = re.compile(r"[^\w'’. -]|[\d_]")
+_CJK: Final = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]{1,6}")
+_MOST_NAME_WORDS: Final = 3
+_MOST_NAME_WORD_LETTERS: Final = 31
 # What stands before a colon without being anybody's name.
 _NOBODY: Final = frozenset(
     """
@@ -26,10 +26,20 @@ _NOBODY: Final = frozenset(
 def speaker_in(text: str) -> str | None:
     """Return the name that a text begins with, None where it begins with none.
 
-    "User: …" and its like name nobody. Looks at the beginning alone.
+    One to three capitalised words, or one to six Chinese, Japanese or Korean letters, before a
+    colon. "User: …" and its like name nobody. Looks at the beginning alone.
     """
-    found = _NAMED.match(text[:120])
+    found = _BEFORE_COLON.match(text[:120])
     if found is None:
         return None
-    name: str = found["name"]
-    return None if name.casefold() in _NOBODY else name
+    name = found[1].strip()
+    return name if _is_name(name) and name.casefold() not in _NOBODY else None
+
+
+def _is_name(text: str) -> bool:
+    if _CJK.fullmatch(text):
+        return True
+    words = text.split(" ")
+    if len(words) > _MOST_NAME_WORDS or _NOT_OF_NAMES.search(text):
+        return False
+    return all(word[:1].isupper() and len(word) <= _MOST_NAME_WORD_LETTERS for word in words)
