@@ -68,8 +68,14 @@ def test_key_takes_any_text_and_is_stable(text: str) -> None:
 
 
 def test_first_of_each_is_kept_in_order() -> None:
-    kept, left_out = without_duplicates(
-        ["a", "b", "A", "c", "B"], key=lambda one: one.lower().encode()
-    )
-    assert kept == ["a", "b", "c"]
-    assert left_out == 2
+    asked = []
+
+    def key(item: str) -> bytes:
+        asked.append(item)
+        return item.lower().encode()
+
+    assert without_duplicates(["a", "b", "A", "c", "B"], key=key, most=9) == (["a", "b", "c"], 2)
+    asked.clear()
+    assert without_duplicates(["a", "A", "b", "c", "d"], key=key, most=2) == (["a", "b"], 1)
+    assert asked == ["a", "A", "b"]
+    assert without_duplicates(["a"], key=key, most=0) == ([], 0)

