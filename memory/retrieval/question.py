@@ -10,6 +10,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from memory.providers.embeddings.texts import sentences_of
 from memory.retrieval.dates import NamedTime, times_in
 from memory.retrieval.words import folded, hash_of, hashed, words_of
 
@@ -23,8 +24,6 @@ _ASKS_WHEN: Final = re.compile(
     r"|什么时候|何时|哪[天年月]|几[号月]",
     re.IGNORECASE,
 )
-_SENTENCE_END: Final = re.compile(r"(?<=[.!?。！？])\s*")
-_LEAST_SENTENCE: Final = 2
 # A capital inside a sentence begins a name, but for days and months.
 _PROPER: Final = re.compile(r"(?<=[\w,;:'\"(] )[A-Z][\w-]+")
 _CALENDAR: Final = frozenset(
@@ -33,7 +32,6 @@ _CALENDAR: Final = frozenset(
         " Monday Tuesday Wednesday Thursday Friday Saturday Sunday"
     )
 )
-MOST_SENTENCES: Final = 8
 
 
 @dataclass(frozen=True)
@@ -68,15 +66,6 @@ def read_question(text: str, *, now: datetime) -> Question:
         asks_when=bool(_ASKS_WHEN.search(text)),
         breadth=min(max(len(sentences_of(text)) - 2, 0) / 2, 1.0),
     )
-
-
-def sentences_of(text: str) -> list[str]:
-    """Return the sentences of a question, in order; one that has no end counts as one.
-
-    Embedders turn a passage into one vector better from its sentences besides the whole.
-    """
-    parts = (part.strip() for part in _SENTENCE_END.split(text))
-    return [part for part in parts if len(part) >= _LEAST_SENTENCE]
 
 
 def _proper(text: str) -> frozenset[int]:

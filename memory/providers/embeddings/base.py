@@ -160,6 +160,21 @@ def checked(numbers: ArrayLike, *, dimensions: int) -> Vector | Failure:
     return (vector / length).astype(np.float32)
 
 
+def blended(results: Sequence[Vector | Failure]) -> Vector:
+    """Return the vector of a question from that of its whole and those of its sentences.
+
+    The whole counts as much as all its sentences together; a sentence without a vector is left out.
+
+    Raises:
+        EmbeddingMalformedError: The whole has no vector.
+    """
+    whole = only_vector(results[0])
+    parts = [part for part in results[1:] if not isinstance(part, Failure)]
+    if not parts:
+        return whole
+    return only_vector(checked(whole + np.mean(parts, axis=0), dimensions=len(whole)))
+
+
 def only_vector(result: Vector | Failure) -> Vector:
     """Return the vector of a single text.
 

@@ -20,10 +20,10 @@ from memory.providers.embeddings.base import (
     EmbeddingTimeoutError,
     Failure,
     Vector,
+    blended,
     checked,
-    only_vector,
 )
-from memory.providers.embeddings.texts import readable
+from memory.providers.embeddings.texts import question_parts, readable
 
 _MOST_QUESTION_CHARACTERS: Final = 800
 
@@ -81,12 +81,12 @@ class EmbeddedModel(ABC):
             EmbeddingModelMissingError: The model's package is not installed.
             EmbeddingTimeoutError: The model was busy for too long.
         """
-        asked = readable(text, most_characters=_MOST_QUESTION_CHARACTERS)
+        asked = question_parts(text, most_characters=_MOST_QUESTION_CHARACTERS)
         if not asked:
             raise EmbeddingRefusedError("There is nothing to embed.")
         with self._held(until=monotonic() + seconds):
-            rows = self._encode([asked], is_question=True)
-        return only_vector(checked(rows[0], dimensions=self.dimensions))
+            rows = self._encode(asked, is_question=True)
+        return blended([checked(row, dimensions=self.dimensions) for row in rows])
 
     @contextmanager
     def _held(self, *, until: float) -> Iterator[None]:

@@ -30,11 +30,11 @@ from memory.providers.embeddings.base import (
     EmbeddingUnavailableError,
     Failure,
     Vector,
+    blended,
     checked,
-    only_vector,
 )
 from memory.providers.embeddings.endpoint import Endpoint
-from memory.providers.embeddings.texts import readable
+from memory.providers.embeddings.texts import question_parts, readable
 from memory.providers.errors import ProviderMisconfiguredError
 from memory.providers.network import Resolve
 from memory.providers.transport import MAX_JSON_BYTES
@@ -101,10 +101,10 @@ class OpenAICompatibleEmbedder:
             EmbeddingError: or a subclass, when there is no good vector.
             EmbeddingInTransactionError: A transaction is open.
         """
-        asked = readable(text, most_characters=MOST_CHARACTERS)
+        asked = question_parts(text, most_characters=MOST_CHARACTERS)
         if not asked:
             raise EmbeddingRefusedError("There is nothing to embed.")
-        return only_vector(self._ask([asked], seconds, self._breaker_keys[1])[0])
+        return blended(self._ask(asked, seconds, self._breaker_keys[1]))
 
     def measure(self, *, seconds: float) -> int:
         """Return how many numbers the vector of some text has, whatever is configured.
