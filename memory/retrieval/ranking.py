@@ -49,7 +49,8 @@ class Weight:
 WEIGHTS: Final[Mapping[str, Weight]] = {
     "near": Weight("words", 0.35, usual=Usual(0.11, 0.12)),
     "session": Weight("session", 0.5, passage=-0.2, usual=Usual(0.12, 0.11)),
-    "share": Weight("words", 1.4),
+    "share": Weight("words", 1.2),
+    "own": Weight("words", 0.7),
     "meaning": Weight("meaning", 0.75, passage=1.5, usual=DEFAULT_COSINE),
     "meaning_beside": Weight("neighbours", 0.3, usual=Usual(0.19, 0.1)),
     "meaning_session": Weight("session", 0.15, usual=Usual(0.3, 0.09)),

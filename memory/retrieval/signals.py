@@ -110,7 +110,8 @@ def word_signals(found: WordCounts, places: Neighbourhood) -> dict[str, Floats]:
     """Return what the words say, by place: of an entry with its neighbours, and of its session.
 
     `near` and `session` are BM25 scores as shares of the question's weight (of a long one's, as if
-    it were shorter), `share` is how much of it an entry and its nearest neighbours have.
+    it were shorter), `share` is how much of it an entry and its nearest neighbours have, `own` how
+    much it has alone.
     """
     counts, weights = found.counts, found.weights
     whole = np.float32(max(found.whole_weight, 1e-6))
@@ -127,6 +128,7 @@ def word_signals(found: WordCounts, places: Neighbourhood) -> dict[str, Floats]:
         "near": bm25(places.spread_out(counts), weights, places.far_lengths) / scale,
         "session": session[places.segment] / scale,
         "share": (weights @ (around > 0).astype(np.float32)) / whole,
+        "own": (weights @ (counts > 0).astype(np.float32)) / whole,
     }
 
 
