@@ -63,11 +63,11 @@ def admit(
     """
     if run_status not in (None, _SUCCEEDED):
         return Blocked(reason="run_not_succeeded")
+    if not text.strip():
+        return Blocked(reason="empty")
     language: Literal["zh", "en"] = "zh" if dominant_language(text) == "zh" else "en"
     stripped = strip_secrets(text)
     masked = mask_redlines(stripped.text, language=language)
-    if not masked.text.strip():
-        return Blocked(reason="empty")
     markers = _markers(masked.text, before)
     return Admitted(
         text=masked.text,

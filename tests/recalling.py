@@ -5,11 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 from django.utils import timezone
 
-from memory import jobs
+from memory import jobs, store
 from memory.jobs import Claim
-from memory.models import IndexEntry, Job, RecallEntry, Shelf, Tenant
+from memory.models import EmbeddingModel, IndexEntry, Job, RecallEntry, Shelf, Tenant
 from memory.rls import scoped_transaction
 from memory.scope import Scope
 from tests.factories import make_agent, make_end_user, make_tenant, scope_of
@@ -60,6 +61,12 @@ class Talk:
             rows = Job.objects.in_scope(self.wide).filter(kind=kind)
             return list(rows.filter(status__in=["ready", "running"]).order_by("id"))
 
+    def failures(self) -> set[str]:
+        """Codes of what went wrong in the tenant's jobs."""
+        with scoped_transaction(self.wide):
+            rows = Job.objects.in_scope(self.wide).exclude(error_code="")
+            return set(rows.values_list("error_code", flat=True))
+
     def claim(self) -> Claim:
         """Ask for the thread's index, if nobody has, and claim the job."""
         scope = self.scope
@@ -68,10 +75,35 @@ class Talk:
                 thread_id=self.thread.pk, end_user_id=self.thread.end_user_id, run_id=None
             )
             jobs.enqueue(scope=scope, job=job, now=timezone.now())
-        (waiting,) = self.jobs_of("index_recall")
+        return self.claim_of_thread()
+
+    def claim_of_thread(self) -> Claim:
+        """Claim the thread's job."""
+        key = f"index_recall:{self.thread.pk}"
+        (waiting,) = (job for job in self.jobs_of("index_recall") if job.dedupe_key == key)
         claimed = jobs.claim(job_id=waiting.pk, tenant_id=self.tenant.pk)
         assert claimed is not None
         return claimed
+
+    def model(self) -> str:
+        """A model of two dimensions that the tenant searches by."""
+        with scoped_transaction(self.wide):
+            made = EmbeddingModel.objects.create(
+                tenant=self.tenant, kind="usem3", name="toy", dimensions=2, status="active"
+            )
+        return str(made.pk)
+
+    def put(self, model_id: str, entry_id: str, *, is_good: bool) -> None:
+        """Store an entry's vector, or that there is none."""
+        vector = np.array([1, 0], dtype=np.float32) if is_good else None
+        with scoped_transaction(self.scope):
+            store.put_vectors(
+                scope=self.scope,
+                shelf_id=self.shelf().pk,
+                model_id=model_id,
+                vectors=[store.NewVector(entry_id=entry_id, vector=vector)],
+                now=timezone.now(),
+            )
 
     def index(self) -> None:
         """Index the thread as the worker does, and close the job."""

@@ -109,7 +109,7 @@ def test_succeeded_run_stores_rounds_files_steps_and_its_last_prompt(
     models = [step["data"] for step in trace.steps if step["kind"] == "model"]
     assert [step["input_tokens"] for step in models] == [11, 30]
     assert trace.steps[-1]["data"] == {
-        "messages": 3, "artifacts": 1, "jobs": [], "status": "succeeded"
+        "messages": 3, "artifacts": 1, "jobs": ["index_recall"], "status": "succeeded"
     }  # fmt: skip
     assert [step["seq"] for step in trace.steps] == list(range(1, len(kinds) + 1))
     assert "第一题" not in json.dumps(trace.steps, ensure_ascii=False)
@@ -373,6 +373,7 @@ def test_answer_with_tools_takes_one_more_statement_and_one_for_its_files(world:
         return (ToolRound(text="", outcomes=(outcome_of(call, "found", now=NOW),)),)
 
     file = NewArtifact(id=new_id("art"), name="a.md", content="x", bytes=1)
-    assert statements(prepare(key, agent, "one")) == 1
-    assert statements(prepare(key, agent, "two"), rounds=rounds()) == 2
-    assert statements(prepare(key, agent, "three"), rounds=rounds(), artifacts=(file,)) == 3
+    # With its job, and its bell, which those that follow share.
+    assert statements(prepare(key, agent, "one")) == 3
+    assert statements(prepare(key, agent, "two"), rounds=rounds()) == 3
+    assert statements(prepare(key, agent, "three"), rounds=rounds(), artifacts=(file,)) == 4

@@ -9,22 +9,21 @@ must not keep turns from being found.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import datetime
 from time import monotonic
 from typing import Final
 
-from django.db.models import Exists, OuterRef
 from django.utils import timezone
 
 from governance.policy import policy_for
 from memory import jobs, store
 from memory.models import JobKind, RecallEntry
-from memory.querysets import ScopedQuerySet
 from memory.rls import narrow_open_scope, scoped_transaction
 from memory.scope import Scope
 from threads.models import Run, RunStatus, Thread
 from threads.recall.learning import LearnedTurn, learn_turns
-from threads.recall.usage import count_uses
+from threads.recall.usage import count_uses, shown_by
 
 BATCH_TURNS: Final = 200
 _WORK_SECONDS: Final = 60.0
@@ -63,23 +62,31 @@ def index_recall(*, scope: Scope, claim: jobs.Claim) -> None:
         LeaseLostError: The job was claimed again; that claim goes on instead.
     """
     started = monotonic()
-    thread_id, after = claim.dedupe_key.removeprefix(_KEY), 0
-    while True:
-        thread, runs, turns = _read(scope, thread_id, after)
-        if thread is None or not runs:
+    thread_id = claim.dedupe_key.removeprefix(_KEY)
+    with scoped_transaction(scope):
+        missing = unindexed_runs(scope=scope, thread_id=thread_id)
+    for start in range(0, len(missing), BATCH_TURNS):
+        batch = missing[start : start + BATCH_TURNS]
+        thread, turns = _read(scope, thread_id, batch)
+        if thread is None:
             return
-        after = runs[-1].seq
         is_late = monotonic() - started > _WORK_SECONDS
-        _store(scope=scope, claim=claim, thread=thread, turns=turns, goes_on=is_late)
-        if is_late or len(runs) < BATCH_TURNS:
+        goes_on = is_late and start + BATCH_TURNS < len(missing)
+        _store(scope=scope, claim=claim, thread=thread, turns=turns, goes_on=goes_on)
+        if is_late:
             return
 
 
-def unindexed_runs(*, scope: Scope, thread_id: str) -> ScopedQuerySet[Run]:
-    """Return the succeeded runs of a thread that left no recall entry yet, in no order."""
-    known = RecallEntry.objects.in_scope(scope).filter(run_id=OuterRef("pk"))
+def unindexed_runs(*, scope: Scope, thread_id: str) -> list[str]:
+    """Return the ids of a thread's succeeded runs that left no recall entry yet, in order.
+
+    Inside the caller's transaction. Cost: two queries over the thread's ids: told apart here, since a
+    planner without statistics would look through all entries for each run.
+    """
+    entries = RecallEntry.objects.in_scope(scope).filter(thread_id=thread_id)
+    known = set(entries.values_list("run_id", flat=True))
     rows = Run.objects.in_scope(scope).filter(thread_id=thread_id, status=RunStatus.SUCCEEDED)
-    return rows.filter(~Exists(known))
+    return [pk for pk in rows.order_by("seq").values_list("pk", flat=True) if pk not in known]
 
 
 def find_index(*, scope: Scope, thread_id: str) -> jobs.NewJob | None:
@@ -90,7 +97,7 @@ def find_index(*, scope: Scope, thread_id: str) -> jobs.NewJob | None:
     thread = Thread.objects.in_scope(scope).select_related("agent").filter(pk=thread_id).first()
     if thread is None or not _may_write(scope, thread):
         return None
-    if not unindexed_runs(scope=scope, thread_id=thread_id).exists():
+    if not unindexed_runs(scope=scope, thread_id=thread_id):
         return None
     return index_job(thread_id=thread_id, end_user_id=thread.end_user_id, run_id=None)
 
@@ -101,21 +108,22 @@ def _may_write(scope: Scope, thread: Thread) -> bool:
 
 
 def _read(
-    scope: Scope, thread_id: str, after: int
-) -> tuple[Thread | None, Sequence[Run], Sequence[LearnedTurn]]:
-    """Return the thread, its next runs without an entry, and what the gate lets through of them."""
+    scope: Scope, thread_id: str, run_ids: Sequence[str]
+) -> tuple[Thread | None, Sequence[LearnedTurn]]:
+    """Return the thread, and what the gate lets through of some of its runs."""
     with scoped_transaction(scope):
         rows = Thread.objects.in_scope(scope).select_related("agent")
         thread = rows.filter(pk=thread_id).first()
         if thread is None or not _may_write(scope, thread):
-            return None, (), ()
-        missing = unindexed_runs(scope=scope, thread_id=thread_id).filter(seq__gt=after)
+            return None, ()
         wanted = ("id", "seq", "status", "input", "output", "external_id", "created_at")
-        runs = list(missing.order_by("seq").only(*wanted)[:BATCH_TURNS])
+        named = Run.objects.in_scope(scope).filter(pk__in=run_ids)
+        runs = list(named.order_by("seq").only(*wanted))
         if not runs:
-            return thread, (), ()
+            return thread, ()
         gate = learn_turns(scope=scope, thread=thread, runs=runs)
-    return thread, runs, gate()
+        shown = shown_by(scope=scope, run_ids=run_ids)
+    return thread, [replace(turn, shown=shown.get(turn.recall.run_id, ())) for turn in gate()]
 
 
 def _store(
@@ -168,8 +176,10 @@ def _add(scope: Scope, thread: Thread, turns: Sequence[LearnedTurn], now: dateti
     ]
     owner = store.Owner(end_user_id=thread.end_user_id)
     store.add_entries(scope=scope, owner=owner, entries=entries, now=now)
-    # What a prompt showed may be a team's or the tenant's, which a person's scope can not write.
-    wide = Scope(tenant_ids=scope.tenant_ids, principal_id=scope.principal_id)
-    narrow_open_scope(wide)
-    count_uses(scope=wide, run_ids=list(new), now=now)
-    narrow_open_scope(scope)
+    shown = [used for turn in turns if turn.recall.run_id in new for used in turn.shown]
+    if shown:
+        # It may be a team's or the tenant's, which a person's scope can not write.
+        wide = Scope(tenant_ids=scope.tenant_ids, principal_id=scope.principal_id)
+        narrow_open_scope(wide)
+        count_uses(scope=wide, shown=shown, now=now)
+        narrow_open_scope(scope)

@@ -23,10 +23,17 @@ _ENOUGH_TO_JOIN: Final = 64  # longer texts say what they say by themselves
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LearnedTurn:
-    """A turn after the gate. `packed` is empty where nothing is left to be found."""
+    """A turn after the gate.
+
+    Attributes:
+        recall: What is kept of it.
+        packed: Its record, empty where nothing is left to be found.
+        shown: Ids of what its prompt showed of recall and knowledge.
+    """
 
     recall: NewRecall
     packed: bytes
+    shown: Sequence[str] = ()
 
     def entry(self, *, recall_id: str, role: str) -> NewEntry:
         """Return the index entry that leads to its stored row."""

@@ -8,7 +8,7 @@ by lot, so that every one has its turn.
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Final
+from typing import Any, Final
 
 from django.db import connections
 
@@ -19,6 +19,8 @@ from memory.scope import Scope
 from threads.recall.indexing import embed_job, find_index
 
 _MOST: Final = 100
+_MOST_ATTEMPTS: Final = 5  # as of the worker that makes vectors
+# Each entry is of one succeeded run of its thread, so counting tells as much as looking for each.
 _LOST_TURNS: Final = """
     WITH idle AS (
         SELECT thread.tenant_id, thread.end_user_id, thread.id, thread.updated_at
@@ -32,11 +34,11 @@ _LOST_TURNS: Final = """
         UNION
         (SELECT * FROM idle ORDER BY random() LIMIT %(most)s)
     )
-    SELECT tenant_id, end_user_id, id FROM looked_at thread WHERE EXISTS (
-        SELECT 1 FROM threads_run run WHERE run.tenant_id = thread.tenant_id
-            AND run.thread_id = thread.id AND run.status = 'succeeded' AND NOT EXISTS (
-                SELECT 1 FROM memory_recallentry entry
-                WHERE entry.tenant_id = run.tenant_id AND entry.run_id = run.id))
+    SELECT tenant_id, end_user_id, id FROM looked_at thread
+    WHERE (SELECT count(*) FROM threads_run run WHERE run.tenant_id = thread.tenant_id
+            AND run.thread_id = thread.id AND run.status = 'succeeded')
+        > (SELECT count(*) FROM memory_recallentry entry
+            WHERE entry.tenant_id = thread.tenant_id AND entry.thread_id = thread.id)
     ORDER BY updated_at LIMIT %(most)s
 """
 _LOST_VECTORS: Final = """
@@ -44,19 +46,26 @@ _LOST_VECTORS: Final = """
         SELECT id, tenant_id FROM memory_embeddingmodel WHERE status IN ('active', 'building')
     ), looked_at AS (
         SELECT shelf.id, shelf.tenant_id, shelf.end_user_id FROM memory_shelf shelf
-        WHERE shelf.tenant_id IN (SELECT tenant_id FROM wanted) AND NOT EXISTS (
+        WHERE shelf.version > 0 AND NOT EXISTS (
             SELECT 1 FROM memory_job job WHERE job.tenant_id = shelf.tenant_id
                 AND job.dedupe_key = 'embed:' || shelf.id AND (
                     job.status IN ('ready', 'running')
                     OR job.status = 'dead' AND job.finished_at >= %(now)s - interval '1 hour'))
         ORDER BY random() LIMIT %(most)s
     )
-    SELECT tenant_id, end_user_id, id FROM looked_at shelf WHERE EXISTS (
+    SELECT tenant_id, end_user_id, id FROM looked_at shelf WHERE NOT EXISTS (
+        SELECT 1 FROM memory_embeddingmodel model WHERE model.tenant_id = shelf.tenant_id
+    ) AND NOT EXISTS (
+        SELECT 1 FROM memory_job job WHERE job.tenant_id = shelf.tenant_id
+            AND job.dedupe_key = 'embed:' || shelf.id
+    ) OR EXISTS (
         SELECT 1 FROM memory_indexentry entry
         JOIN wanted model ON model.tenant_id = entry.tenant_id
         WHERE entry.tenant_id = shelf.tenant_id AND entry.shelf_id = shelf.id AND NOT EXISTS (
             SELECT 1 FROM memory_embedding vector WHERE vector.tenant_id = entry.tenant_id
-                AND vector.entry_id = entry.id AND vector.model_id = model.id))
+                AND vector.entry_id = entry.id AND vector.model_id = model.id
+                AND (vector.status = 'ready' OR vector.attempts >= %(attempts)s
+                    OR vector.updated_at > %(now)s - interval '10 minutes')))
 """
 
 
@@ -74,7 +83,8 @@ def create_lost_jobs(*, alias: str, now: datetime) -> int:
     with connections[alias].cursor() as cursor:
         cursor.execute(_LOST_TURNS, {"most": _MOST})
         threads = cursor.fetchall()
-        cursor.execute(_LOST_VECTORS, {"most": _MOST, "now": now})
+        values: dict[str, Any] = {"most": _MOST, "now": now, "attempts": _MOST_ATTEMPTS}
+        cursor.execute(_LOST_VECTORS, values)
         shelves = cursor.fetchall()
     created = 0
     for tenant_id, end_user_id, thread_id in threads:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import Final
 
@@ -12,27 +13,37 @@ from memory import store
 from memory.scope import Scope
 
 _SHOWN: Final = """
-    SELECT item ->> 'id', count(DISTINCT trace.run_id) FROM threads_runtrace trace
+    SELECT DISTINCT trace.run_id, item ->> 'id' FROM threads_runtrace trace
     CROSS JOIN LATERAL jsonb_array_elements(trace.items) item
     WHERE trace.tenant_id = %(tenant)s AND trace.run_id = ANY (%(runs)s::text[])
         AND item ->> 'kind' IN ('recall', 'knowledge')
-    GROUP BY 1
 """
 
 
-def count_uses(*, scope: Scope, run_ids: Sequence[str], now: datetime) -> None:
-    """Count what the prompts of some runs showed of recall and knowledge.
+def shown_by(*, scope: Scope, run_ids: Sequence[str]) -> dict[str, list[str]]:
+    """Return the ids of what the prompts of some runs showed of recall and knowledge, by run.
 
-    The caller sees to it that each run is counted once. Cost: one query; two more statements where
-    something was shown.
+    Cost: one query.
     """
-    if not run_ids:
-        return
+    found: dict[str, list[str]] = {}
     with connection.cursor() as cursor:
         cursor.execute(_SHOWN, {"tenant": scope.tenant_id, "runs": list(run_ids)})
-        shown: dict[str, int] = dict(cursor.fetchall())
-    if not shown:
-        return
-    entries = store.entry_ids_of(scope=scope, led_to=shown)
-    uses = {entry_id: shown[led_to] for led_to, entry_id in entries.items()}
+        for run_id, shown in cursor.fetchall():
+            found.setdefault(run_id, []).append(shown)
+    return found
+
+
+def count_uses(*, scope: Scope, shown: Iterable[str], now: datetime) -> None:
+    """Count what was shown, each id as often as it is given, once a run.
+
+    The caller sees to it that each run is counted once. Cost: two statements.
+
+    Args:
+        scope: May write what the tenant and its teams share.
+        shown: Ids of recall entries and chunks.
+        now: When they were used last.
+    """
+    counts = Counter(shown)
+    entries = store.entry_ids_of(scope=scope, led_to=counts)
+    uses = {entry_id: counts[led_to] for led_to, entry_id in entries.items()}
     store.note_uses(scope=scope, uses=uses, now=now)
