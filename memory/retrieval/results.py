@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import Any, Final
 
 from memory.retrieval.codes import Vector
+from memory.retrieval.signals import Usual
 from memory.trust import Source
 
 # The six ways a search gets less than it asked for (DESIGN section 7), as answers name them.
@@ -55,6 +56,8 @@ class RecallQuery:
         as_of: Only what was so by then.
         skip_thread_id: A thread whose turns are left out (a prompt has them already).
         degraded: What went wrong before the search.
+        usual_cosine: Mean and spread of cosines of unrelated texts by the model; None for the
+            default model's.
     """
 
     text: str
@@ -70,6 +73,7 @@ class RecallQuery:
     as_of: datetime | None = None
     skip_thread_id: str | None = None
     degraded: tuple[str, ...] = ()
+    usual_cosine: Usual | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

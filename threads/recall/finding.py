@@ -21,6 +21,7 @@ from memory.providers.embeddings.base import EmbeddingError
 from memory.providers.embeddings.registry import embedder
 from memory.retrieval.codes import Vector
 from memory.retrieval.counts import count_search
+from memory.retrieval.ranking import usual_cosine_of
 from memory.retrieval.results import (
     EMBEDDING_UNAVAILABLE,
     SCOPE_MISSING,
@@ -51,12 +52,14 @@ class QuestionVector:
     """A question as one model puts it, or without a vector: then it is searched by words alone.
 
     Attributes:
+        model_kind: How that model is reached.
         degraded: Why there is none, where there should be one.
         ms: How long it took.
     """
 
     vector: Vector | None = None
     model_id: str | None = None
+    model_kind: str = ""
     degraded: tuple[str, ...] = ()
     ms: float = 0.0
 
@@ -106,7 +109,7 @@ def embed_question(
     ms = round((perf_counter() - began) * 1000, 3)
     if made is None:
         return QuestionVector(degraded=_UNAVAILABLE, ms=ms)
-    return QuestionVector(vector=made, model_id=model.id, ms=ms)
+    return QuestionVector(vector=made, model_id=model.id, model_kind=model.config.kind, ms=ms)
 
 
 def _may_see(model: ActiveModel, scope: Scope, agent_id: str | None) -> bool:
@@ -180,6 +183,7 @@ def find(
         most_tokens=wanted.most_tokens,
         as_of=wanted.as_of,
         degraded=asked.degraded,
+        usual_cosine=usual_cosine_of(asked.model_kind) if asked.model_kind else None,
     )
     found = search(scope=scope, query=query)
     note_search(tool=wanted.tool, degraded=found.trace.degraded)
