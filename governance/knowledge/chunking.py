@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import takewhile
+from itertools import accumulate, takewhile
 from typing import Final, Self
 
 from governance.knowledge.headings import BETWEEN, Section, sections
@@ -19,6 +19,8 @@ from memory.tokens import estimate
 ENOUGH_TOKENS: Final = 80
 MOST_TOKENS: Final = 120
 _LEAST_TOKENS: Final = 30
+# A section's last chunk that would have fewer takes from the one before it.
+_LITTLE_TOKENS: Final = 50
 # The last sentence of a chunk is repeated in the next one of its paragraph, if it is this short.
 _REPEATED_TOKENS: Final = 25
 
@@ -49,12 +51,13 @@ class Chunk:
 
 @dataclass(frozen=True, slots=True)
 class _Unit:
-    """What is not cut any further; `is_last` of its paragraph."""
+    """What is not cut any further; `is_last` of its paragraph, or blank."""
 
     start: int
     end: int
     tokens: int
     is_last: bool
+    is_blank: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,22 +90,38 @@ def chunks(text: str) -> list[Chunk]:
 
 def _spans(text: str) -> Iterator[_Span]:
     """Yield where chunks begin and end; a whole section that is too short takes in the next one."""
-    open_chunk = _Open(path="")
+    before, now = _Open(path=""), _Open(path="")
     for section in sections(text):
-        if open_chunk.is_short_section:
-            open_chunk.path = _common(open_chunk.path, section.path)
+        if now.is_short_section:
+            now.path = _common(now.path, section.path)
         else:
-            yield from open_chunk.closed()
-            open_chunk = _Open(path=section.path, is_short_section=True)
+            yield from _settled(before, now)
+            before, now = _Open(path=""), _Open(path=section.path, is_short_section=True)
         for unit in _units(text, section):
-            if open_chunk.units and open_chunk.tokens + unit.tokens > MOST_TOKENS:
-                yield from open_chunk.closed()
-                open_chunk = _Open(path=section.path).with_units(open_chunk.repeated(unit))
-            open_chunk.add(unit)
-            if unit.is_last and open_chunk.tokens >= ENOUGH_TOKENS:
-                yield from open_chunk.closed()
-                open_chunk = _Open(path=section.path)
-    yield from open_chunk.closed()
+            if now.units and now.tokens + unit.tokens > MOST_TOKENS:
+                yield from before.closed()
+                before, now = now, _Open(path=section.path).with_units(now.repeated(unit))
+            now.add(unit)
+            if unit.is_last and now.tokens >= ENOUGH_TOKENS:
+                yield from before.closed()
+                before, now = now, _Open(path=section.path)
+    yield from _settled(before, now)
+
+
+def _settled(before: _Open, last: _Open) -> Iterator[_Span]:
+    """Yield the last two chunks of a section; where little is left for the last one, they share."""
+    units = [unit for unit in last.units if not before.units or unit.start >= before.units[-1].end]
+    if not before.units or not units or last.tokens >= _LITTLE_TOKENS:
+        yield from before.closed()
+        yield from last.closed()
+        return
+    units = before.units + units
+    sums = [0, *accumulate(unit.tokens for unit in units)]
+    cut = min(range(1, len(units)), key=lambda at: abs(2 * sums[at] - sums[-1]))
+    if max(sums[cut], sums[-1] - sums[cut]) > MOST_TOKENS:
+        cut = len(before.units)
+    yield _Span(units[0].start, units[cut - 1].end, before.path)
+    yield _Span(units[cut].start, units[-1].end, last.path)
 
 
 class _Open:
@@ -122,7 +141,9 @@ class _Open:
         return self
 
     def add(self, unit: _Unit) -> None:
-        """Take a unit."""
+        """Take a unit; no chunk begins with a blank one."""
+        if unit.is_blank and not self.units:
+            return
         self.units.append(unit)
         self.tokens += unit.tokens
         self.is_short_section = self.is_short_section and self.tokens < _LEAST_TOKENS
@@ -162,7 +183,8 @@ def _parts(text: str, start: int, end: int, *, is_last: bool) -> Iterator[_Unit]
         if tokens > MOST_TOKENS:
             cut = _cut(text, start, min(end, start + _CHARACTERS_TRIED))
             tokens = estimate(text[start:cut])
-        yield _Unit(start, cut, tokens, is_last and cut == end)
+        is_blank = not text[start:cut].strip()
+        yield _Unit(start, cut, tokens, is_last and cut == end, is_blank)
         start = cut
 
 

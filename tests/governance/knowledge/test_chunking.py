@@ -156,3 +156,11 @@ def test_deep_headings_keep_the_innermost_titles_of_a_path() -> None:
     shown = sections(text)[-1].path
     assert len(shown) <= MOST_PATH_CHARACTERS
     assert shown.endswith("很长的标题" * 16)
+
+
+def test_little_that_is_left_shares_with_the_chunk_before_it() -> None:
+    text = "数据结构的试卷共八道大题，图论占三成。" * 7 + "最后一句。"
+    found = chunks(text)
+    check(text, found)
+    assert min(estimate(chunk.content) for chunk in found) > 40
+    assert found[-1].content.endswith("最后一句。")

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from governance.knowledge import decisions, documents
 from governance.knowledge.chunking import chunks
+from governance.policy import change_policy
 from governance.teams import create_team
 from memory import jobs
 from memory.jobs import Claim, LeaseLostError
@@ -24,7 +26,9 @@ from memory.retrieval.records import KINDS
 from memory.retrieval.words import hashed, words_of
 from memory.rls import scoped_transaction
 from memory.scope import Scope
+from memory.tokens import estimate
 from tests.factories import NOW, MadeKey, make_end_user, make_key, make_tenant, scope_of
+from tests.threads.api.client import Api
 from threads.recall import knowledge_jobs
 from threads.recall.knowledge_jobs import index_knowledge
 from threads.tasks import HANDLERS
@@ -246,3 +250,39 @@ def test_claim_that_was_lost_writes_nothing(world: World) -> None:
         index_knowledge(scope=scope, claim=claimed)
     assert world.rows(KnowledgeChunk) == []
     assert world.rows(KnowledgeDocument)[0].status == DocumentStatus.ADMITTED
+
+
+def test_bug_a5_beginning_middle_and_end_of_a_long_document_are_each_found(
+    world: World, settings: Any, tmp_path: Path
+) -> None:
+    settings.STATIC_ROOT = tmp_path
+    plain = "".join(
+        f"The board met again in room {number % 7} and went through {'the usual business ' * (number % 5)}"
+        f"without surprise. 第{number}次例会照例讨论了{'日常' * (number % 4)}事务。\n"
+        + "\n"
+        * (number % 3 == 0)
+        for number in range(1, 1010)
+    )
+    said = (
+        "委员会头一回开会是在青岛。",
+        "The aardvark costs 81,370 crowns. ",
+        "档案最后交给赵馆长保管。",
+    )
+    text = said[0] + plain + said[1] + plain + said[2]
+    assert estimate(text) > 60_000
+    pk = world.hand_in(text)
+    world.admit(pk)
+    world.index(pk)
+    api = Api(world.key)
+    make_end_user(world.tenant, "u")
+    change_policy(scope=world.wide, changes={"retrieval_limit_ms": 10_000}, now=NOW)
+    for question, answer in (
+        ("委员会头一回在哪里开会？", "青岛"),
+        ("What does the aardvark cost?", "81,370"),
+        ("档案由谁保管？", "赵馆长"),
+    ):
+        body = {"query": question, "user_id": "u", "kinds": ["knowledge"], "limit": 3}
+        answered = api.post("/v1/memories/search", body).json()
+        found = answered["results"]
+        assert any(answer in hit["content"] for hit in found), (question, answered)
+        assert {hit["tier"] for hit in found} == {"material"}
