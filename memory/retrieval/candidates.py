@@ -59,14 +59,20 @@ def find_candidates(
     allowed = _allowed(copy, query)
     passing = np.flatnonzero(allowed & (ranked.relevance > query.min_relevance))
     book.drop("relevance", int(allowed.sum()) - len(passing))
-    best = _best(copy, ranked, query, passing)
+    best = [
+        candidate
+        for kinds, limit in query.groups
+        for candidate in _best(
+            copy, ranked, query, _of_kinds(copy, passing, kinds), most_candidates(limit)
+        )
+    ]
     book.drop("top_k", len(passing) - len(best))
     return best
 
 
-def most_candidates(query: RecallQuery) -> int:
+def most_candidates(limit: int) -> int:
     """Return how many rows are read at most: credence and frequency may move what is near."""
-    return max(50, 4 * query.limit)
+    return max(50, 4 * limit)
 
 
 def _cosines(
@@ -131,8 +137,13 @@ def _allowed(copy: ShelfCopy, query: RecallQuery) -> NDArray[np.bool_]:
     return allowed
 
 
+def _of_kinds(copy: ShelfCopy, rows: NDArray[np.intp], kinds: frozenset[str]) -> NDArray[np.intp]:
+    numbers = [KINDS.index(kind) for kind in kinds if kind in KINDS]
+    return rows[np.isin(copy.heads["kind"][rows], numbers)]
+
+
 def _best(
-    copy: ShelfCopy, ranked: Ranked, query: RecallQuery, passing: NDArray[np.intp]
+    copy: ShelfCopy, ranked: Ranked, query: RecallQuery, passing: NDArray[np.intp], most: int
 ) -> list[Candidate]:
     settings = query.settings
     lives = np.array([half_life_of(kind, settings) for kind in KINDS])
@@ -143,7 +154,6 @@ def _best(
         half_life_days=lives[kinds],
         weights=settings.weights,
     )
-    most = most_candidates(query)
     if len(passing) > most:
         best = np.argpartition(-scores, most)[:most]
         passing, scores, kinds = passing[best], scores[best], kinds[best]

@@ -91,7 +91,7 @@ def read_newest(*, scope: Scope, query: RecallQuery) -> list[FoundRow]:
         "role": query.role,
         "as_of": query.as_of,
         "skip": query.skip_thread_id,
-        "limit": query.limit,
+        "limit": query.limit_by_kind.get("recall", query.limit),
     }
     with connection.cursor() as cursor:
         cursor.execute(_NEWEST, values)

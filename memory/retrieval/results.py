@@ -52,6 +52,8 @@ class RecallQuery:
         role: Only entries of this role and of none; None for all.
         min_relevance: Gate 1: what is not above it is left out.
         limit: Gate 2: how many are returned at most.
+        limit_by_kind: How many of each kind at most, where kinds are counted apart; `limit` is then
+            their sum.
         most_tokens: Gate 3: what they may cost together; None for any.
         as_of: Only what was so by then.
         skip_thread_id: A thread whose turns are left out (a prompt has them already).
@@ -69,11 +71,19 @@ class RecallQuery:
     role: str | None = None
     min_relevance: float = 0.2
     limit: int = 10
+    limit_by_kind: Mapping[str, int] = field(default_factory=dict)
     most_tokens: int | None = None
     as_of: datetime | None = None
     skip_thread_id: str | None = None
     degraded: tuple[str, ...] = ()
     usual_cosine: Usual | None = None
+
+    @property
+    def groups(self) -> tuple[tuple[frozenset[str], int], ...]:
+        """Kinds that are counted together, each with how many hits are wanted of them."""
+        if not self.limit_by_kind:
+            return ((frozenset(self.kinds), self.limit),)
+        return tuple((frozenset({kind}), most) for kind, most in self.limit_by_kind.items())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -134,9 +134,13 @@ def _candidates(
     limit.check()
     with book.stage("fusion"):
         found.sort(key=lambda one: (-one.first_score, one.entry_id))
-        most = most_candidates(query)
-        book.drop("top_k", max(0, len(found) - most))
-        return found[:most]
+        best = [
+            one
+            for kinds, most in query.groups
+            for one in [one for one in found if one.kind in kinds][: most_candidates(most)]
+        ]
+        book.drop("top_k", len(found) - len(best))
+        return best
 
 
 def _read(scope: Scope, candidates: Sequence[Candidate]) -> dict[str, FoundRow]:
@@ -157,10 +161,14 @@ def _scored(
         for one in candidates
         if one.entry_id in rows
     )
-    kept, repeated = collapsed(hits, rows=rows, most=query.limit)
-    book.drop("duplicate", repeated)
-    book.drop("top_k", len(hits) - len(kept) - repeated)
-    return kept
+    kept: list[Hit] = []
+    for kinds, most in query.groups:
+        together = [hit for hit in hits if hit.kind in kinds]
+        firsts, repeated = collapsed(together, rows=rows, most=most)
+        book.drop("duplicate", repeated)
+        book.drop("top_k", len(together) - len(firsts) - repeated)
+        kept += firsts
+    return best_first(kept)
 
 
 def _newest(scope: Scope, query: RecallQuery, book: TraceBook) -> list[Hit]:

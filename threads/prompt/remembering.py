@@ -25,6 +25,7 @@ from threads.recall.finding import QuestionVector, Wanted, find
 _MOST_SHOWN: Final = 12
 _OPENER: Final = "view_message"
 _TOOL: Final = "run"
+_KINDS: Final = ("recall", "knowledge")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,7 +40,7 @@ def recall(*, given: PromptInput, setting: Setting, asked: QuestionVector) -> Re
     """Return the input with what is remembered for its question; reads, writes nothing.
 
     Inside the caller's transaction. Nothing that passes the gates means no section at all. Cost:
-    two searches (memory.retrieval.search), of recall and of knowledge.
+    one search (memory.retrieval.search) of recall and of knowledge, each with its own number.
 
     Raises:
         ScopeError: The scope spans several tenants.
@@ -48,17 +49,27 @@ def recall(*, given: PromptInput, setting: Setting, asked: QuestionVector) -> Re
     if limit == 0:
         return Recalled(given=given, step=None)
     scope = _person_scope(setting)
+    extra = _MOST_SHOWN if setting.thread_id else 0
+    wanted = Wanted(
+        tool=_TOOL,
+        text=given.question,
+        kinds=_KINDS,
+        limit=2 * limit + extra,
+        limit_by_kind={"recall": limit + extra, "knowledge": limit},
+        role=given.agent.role,
+    )
     try:
-        related = _related(scope, given, setting, asked, limit)
-        reference = _found(scope, given, asked, ("knowledge",), limit)
+        found = find(scope=scope, wanted=wanted, asked=asked, policy=given.policy, now=given.now)
     finally:
         if scope is not setting.scope:
             narrow_open_scope(setting.scope)
-    step = _step(related, reference, asked)
+    related, dropped = _not_shown(found, given, setting, limit)
+    reference = [hit for hit in found.hits if hit.kind == "knowledge"]
+    step = _step(found.trace, [*related, *reference], dropped, asked)
     has_ids = any(tool.name == _OPENER for tool in given.tools)
     candidates = {
-        "related": [_candidate("related", hit, has_id=has_ids) for hit in related.hits],
-        "reference": [_candidate("reference", hit, has_id=has_ids) for hit in reference.hits],
+        "related": [_candidate("related", hit, has_id=has_ids) for hit in related],
+        "reference": [_candidate("reference", hit, has_id=has_ids) for hit in reference],
     }
     shown = {"kept": step["kept"], "degraded": step["degraded"]}
     return Recalled(given=replace(given, remembered=candidates, retrieval=shown), step=step)
@@ -76,42 +87,22 @@ def _person_scope(setting: Setting) -> Scope:
     return scope
 
 
-def _related(
-    scope: Scope, given: PromptInput, setting: Setting, asked: QuestionVector, limit: int
-) -> Retrieval:
-    """Return recall entries without the turns that the prompt shows."""
-    extra = _MOST_SHOWN if setting.thread_id else 0
-    found = _found(scope, given, asked, ("recall",), limit + extra)
-    own = any(hit.thread_id == setting.thread_id for hit in found.hits) and setting.thread_id
+def _not_shown(
+    found: Retrieval, given: PromptInput, setting: Setting, limit: int
+) -> tuple[list[Hit], dict[str, int]]:
+    """Return the recall entries without the turns that the prompt shows, and what fell away."""
+    hits = [hit for hit in found.hits if hit.kind == "recall"]
+    own = setting.thread_id and any(hit.thread_id == setting.thread_id for hit in hits)
     shown = _shown_runs(given) if own else frozenset()
-    fresh = [hit for hit in found.hits if hit.source.id not in shown]
-    kept = tuple(fresh[:limit])
-    dropped = dict(found.trace.dropped)
-    dropped["shown"] = len(found.hits) - len(fresh)
-    dropped["top_k"] = dropped.get("top_k", 0) + len(fresh) - len(kept)
-    trace = replace(
-        found.trace,
-        kept=len(kept),
-        dropped=dropped,
-        tokens=sum(hit.tokens for hit in kept),
-        top_score=round(kept[0].score, 4) if kept else None,
-    )
-    return replace(found, hits=kept, trace=trace)
+    fresh = [hit for hit in hits if hit.source.id not in shown]
+    kept = fresh[:limit]
+    return kept, {"shown": len(hits) - len(fresh), "top_k": len(fresh) - len(kept)}
 
 
 def _shown_runs(given: PromptInput) -> frozenset[str]:
     """Return the turns that the thread section shows verbatim, as its strategy has it."""
     packed = given.past.pack(cap=min(given.past.usual_cap(), given.limit))
     return frozenset(item.id for item in packed.items if item.kind == "turn")
-
-
-def _found(
-    scope: Scope, given: PromptInput, asked: QuestionVector, kinds: tuple[str, ...], limit: int
-) -> Retrieval:
-    wanted = Wanted(
-        tool=_TOOL, text=given.question, kinds=kinds, limit=limit, role=given.agent.role
-    )
-    return find(scope=scope, wanted=wanted, asked=asked, policy=given.policy, now=given.now)
 
 
 def _candidate(section: str, hit: Hit, *, has_id: bool) -> Candidate:
@@ -134,34 +125,23 @@ def _candidate(section: str, hit: Hit, *, has_id: bool) -> Candidate:
     return Candidate(item=item, label=label, text=text, may_cut=True)
 
 
-def _step(related: Retrieval, reference: Retrieval, asked: QuestionVector) -> dict[str, Any]:
-    """Return the trace of both searches as one step: their sums, and the figures of each."""
-    traces = (related.trace, reference.trace)
-    scores = [trace.top_score for trace in traces if trace.top_score is not None]
+def _step(
+    trace: RetrievalTrace, kept: Sequence[Hit], dropped: Mapping[str, int], asked: QuestionVector
+) -> dict[str, Any]:
+    """Return the trace of the search as a step, with what the prompt itself left out."""
+    gates = {**trace.dropped, "shown": dropped["shown"]}
+    gates["top_k"] = gates.get("top_k", 0) + dropped["top_k"]
     whole = replace(
-        related.trace,
-        stages_ms=_sums([trace.stages_ms for trace in traces]) | {"embed": asked.ms},
-        candidates=_sums([trace.candidates for trace in traces]),
-        kept=sum(trace.kept for trace in traces),
-        dropped=_sums([trace.dropped for trace in traces]),
-        degraded=tuple(dict.fromkeys(code for trace in traces for code in trace.degraded)),
-        top_score=max(scores, default=None),
-        tokens=sum(trace.tokens for trace in traces),
+        trace,
+        stages_ms={**trace.stages_ms, "embed": asked.ms},
+        kept=len(kept),
+        dropped=gates,
+        tokens=sum(hit.tokens for hit in kept),
+        top_score=max((round(hit.score, 4) for hit in kept), default=None),
     )
-    return whole.as_json() | {
-        "by_kind": {"recall": _figures(related.trace), "knowledge": _figures(reference.trace)}
-    }
+    return whole.as_json() | {"by_kind": {kind: _figures(kept, kind) for kind in _KINDS}}
 
 
-def _figures(trace: RetrievalTrace) -> dict[str, Any]:
-    return {
-        "candidates": dict(trace.candidates),
-        "kept": trace.kept,
-        "dropped": dict(trace.dropped),
-        "top_score": trace.top_score,
-    }
-
-
-def _sums(parts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    names = dict.fromkeys(name for part in parts for name in part)
-    return {name: round(sum(part.get(name, 0) for part in parts), 3) for name in names}
+def _figures(kept: Sequence[Hit], kind: str) -> dict[str, Any]:
+    scores = [round(hit.score, 4) for hit in kept if hit.kind == kind]
+    return {"kept": len(scores), "top_score": max(scores, default=None)}

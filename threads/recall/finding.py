@@ -7,7 +7,8 @@ one by words alone, never a failure; only a scope that names no single person is
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from time import perf_counter
 from typing import Final
@@ -77,6 +78,7 @@ class Wanted:
     text: str
     kinds: tuple[str, ...]
     limit: int
+    limit_by_kind: Mapping[str, int] = field(default_factory=dict)
     role: str | None = None
     min_relevance: float | None = None
     most_tokens: int | None = None
@@ -180,6 +182,7 @@ def find(
         role=wanted.role,
         min_relevance=least if wanted.min_relevance is None else wanted.min_relevance,
         limit=wanted.limit,
+        limit_by_kind=wanted.limit_by_kind,
         most_tokens=wanted.most_tokens,
         as_of=wanted.as_of,
         degraded=asked.degraded,
