@@ -66,7 +66,7 @@ WEIGHTS: Final[Mapping[str, Weight]] = {
     "asks": Weight("form", -0.7),
     "tells": Weight("form", 0.55),
     "dated": Weight("day", 1.7),
-    "length": Weight("form", 0.7, passage=-0.25, usual=Usual(3.0, 0.55)),
+    "length": Weight("form", 0.7, passage=-0.25, usual=Usual(3.0, 0.55, most=2.0)),
     "day": Weight("day", 4.6),
 }
 # One step of the sum of parts against the best entry, in x.

@@ -33,10 +33,11 @@ _PRIOR_ENTRIES: Final = 20
 
 @dataclass(frozen=True)
 class Usual:
-    """Mean and spread of a signal in an ordinary shelf."""
+    """Mean and spread of a signal in an ordinary shelf, and how many spreads count at most."""
 
     mean: float
     spread: float
+    most: float | None = None
 
 
 @dataclass(frozen=True)
@@ -98,12 +99,15 @@ def bm25(counts: Floats, weights: Floats, lengths: Floats) -> Floats:
 
 
 def deviation(values: Floats, usual: Usual) -> Floats:
-    """Return how many spreads each value is from the mean, shelf and prior weighed together."""
+    """Return how many spreads each value is from the mean, shelf and prior weighed together.
+
+    Bounded where the usual values say so: among texts of one length, a shorter one stands far off.
+    """
     size = len(values) + _PRIOR_ENTRIES
     mean = (float(values.sum()) + _PRIOR_ENTRIES * usual.mean) / size
     squares = float(((values - mean) ** 2).sum()) + _PRIOR_ENTRIES * usual.spread**2
     found: Floats = (values - np.float32(mean)) / np.float32(max((squares / size) ** 0.5, 1e-6))
-    return found
+    return found if usual.most is None else np.clip(found, -usual.most, usual.most)
 
 
 def word_signals(found: WordCounts, places: Neighbourhood) -> dict[str, Floats]:
