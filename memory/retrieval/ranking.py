@@ -171,7 +171,8 @@ def _standing(
     found: WordCounts | None,
 ) -> float:
     """Return how far the three best entries answer the question, as log odds of the best one."""
-    best = np.argsort(-total, kind="stable")[:_BEST]
+    size = min(len(total), _BEST)
+    best = np.argpartition(total, len(total) - size)[-size:]
     narrow = 1 - question.breadth
     most = {name: float(signals[name][best].max()) for name in signals}
     gap = _gap(total)
