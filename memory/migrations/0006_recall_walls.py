@@ -8,13 +8,16 @@ from memory.rls import BuildWalls
 
 RECALL_RULES = """
 CREATE FUNCTION memory_recall_rules() RETURNS trigger LANGUAGE plpgsql AS $$
+DECLARE
+    run threads_run%ROWTYPE;
 BEGIN
     IF TG_OP = 'UPDATE' THEN
         RAISE EXCEPTION 'a recall entry is never changed' USING ERRCODE = 'check_violation';
     END IF;
-    IF NOT EXISTS (SELECT 1 FROM threads_run run WHERE run.tenant_id = NEW.tenant_id
-            AND run.id = NEW.run_id AND run.thread_id = NEW.thread_id
-            AND run.end_user_id = NEW.end_user_id AND run.status = 'succeeded') THEN
+    -- By its key alone: with more to choose from, a table without statistics is searched by thread.
+    SELECT * INTO run FROM threads_run WHERE id = NEW.run_id;
+    IF run.id IS NULL OR run.tenant_id <> NEW.tenant_id OR run.thread_id <> NEW.thread_id
+            OR run.end_user_id <> NEW.end_user_id OR run.status <> 'succeeded' THEN
         RAISE EXCEPTION 'only a succeeded run is recalled' USING ERRCODE = 'check_violation';
     END IF;
     RETURN NEW;

@@ -52,6 +52,7 @@ STATUS: Final[Mapping[str, int]] = {
     "provider_misconfigured": 400,
     "unauthenticated": 401,
     "forbidden": 403,
+    "locality_forbids": 403,
     "not_found": 404,
     "method_not_allowed": 405,
     "not_acceptable": 406,
