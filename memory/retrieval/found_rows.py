@@ -44,6 +44,19 @@ _NEWEST: Final = """
         AND (%(skip)s IS NULL OR led.thread_id <> %(skip)s)
     ORDER BY led.said_at DESC, led.id DESC LIMIT %(limit)s
 """
+_NEWEST_KNOWLEDGE: Final = """
+    SELECT entry.id, entry.tier, entry.confidence, entry.uses, entry.as_of,
+        led.id, led.content, document.title, document.id, document.external_id
+    FROM memory_knowledgedocument document
+    JOIN memory_knowledgechunk led ON led.tenant_id = document.tenant_id
+        AND led.document_id = document.id AND led.position = 0
+    JOIN memory_indexentry entry ON entry.tenant_id = led.tenant_id AND entry.chunk_id = led.id
+    WHERE document.tenant_id = %(tenant)s AND document.status = 'admitted'
+        AND (document.end_user_id IS NULL OR document.end_user_id = %(user)s)
+        AND (document.team_id IS NULL OR document.team_id = ANY (%(teams)s::text[]))
+        AND (%(as_of)s IS NULL OR entry.as_of <= %(as_of)s)
+    ORDER BY document.created_at DESC, document.id DESC LIMIT %(limit)s
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,23 +92,29 @@ def read_found(*, scope: Scope, ids_by_kind: dict[str, list[str]]) -> dict[str, 
 
 
 def read_newest(*, scope: Scope, query: RecallQuery) -> list[FoundRow]:
-    """Return the newest turns of the scope's person that the query's filters let through.
+    """Return the newest turns of the scope's person and the newest documents, as the query filters.
 
-    Cost: one statement, along the index of a person's turns.
+    Of a document its beginning. Cost: one statement for each of the two that is asked for.
     """
-    if scope.user_id is None or "recall" not in query.kinds:
-        return []
     values: dict[str, Any] = {
         "tenant": scope.tenant_id,
         "user": scope.user_id,
+        "teams": list(scope.team_ids),
         "role": query.role,
         "as_of": query.as_of,
         "skip": query.skip_thread_id,
-        "limit": query.limit_by_kind.get("recall", query.limit),
     }
-    with connection.cursor() as cursor:
-        cursor.execute(_NEWEST, values)
-        return [_turn(row) for row in cursor.fetchall()]
+    found: list[FoundRow] = []
+    for kind, statement, made in (
+        ("recall", _NEWEST, _turn),
+        ("knowledge", _NEWEST_KNOWLEDGE, _chunk),
+    ):
+        if kind in query.kinds and (scope.user_id is not None or kind == "knowledge"):
+            limit = query.limit_by_kind.get(kind, query.limit)
+            with connection.cursor() as cursor:
+                cursor.execute(statement, values | {"limit": limit})
+                found += [made(row) for row in cursor.fetchall()]
+    return found
 
 
 def _turn(row: Sequence[Any]) -> FoundRow:

@@ -133,7 +133,7 @@ class RetrievalTrace:
     Attributes:
         query_hash: Keyed hash of the question.
         stages_ms: Time of each stage, by name.
-        candidates: By leg: vector, keyword, both.
+        candidates: By leg: vector, keyword.
         dropped: By gate: duplicate, relevance, top_k, budget.
     """
 

@@ -142,6 +142,21 @@ def test_newest_pass_the_querys_filters(db: None) -> None:
     assert ask(team_alone, in_no_time(query_of("cat"))).hits == ()
 
 
+def test_newest_documents_are_the_scopes_own_and_shared_ones(db: None) -> None:
+    person = make_person()
+    team, strangers = make_team(person.tenant), make_team(person.tenant)
+    for owner in (person.owner, make_person(person.tenant).owner):
+        file_document(person.tenant, ["mine 我的"], owner=owner)
+    for one in (team, strangers):
+        owner = replace(person.owner, end_user_id=None, team_id=one.id)
+        file_document(person.tenant, [f"of {one.id}", "more"], owner=owner)
+    file_document(person.tenant, ["shared", "second part"])
+    scope = replace(person.scope, team_ids=(team.id,))
+    found = ask(scope, in_no_time(query_of("cat", kinds=("knowledge",))))
+    assert [hit.content for hit in found.hits].count("mine 我的") == 1
+    assert {hit.content for hit in found.hits} == {"mine 我的", f"of {team.id}", "shared"}
+
+
 def test_statement_that_waits_is_ended_and_the_transaction_goes_on(
     db: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
