@@ -18,9 +18,9 @@ from governance.knowledge.decisions import JOB_KEY, owner_of
 from memory import jobs, store
 from memory.models import DocumentStatus, KnowledgeChunk, KnowledgeDocument
 from memory.querysets import ScopedQuerySet
-from memory.retrieval.records import Described, pack
 from memory.rls import scoped_transaction
 from memory.scope import Scope
+from threads.recall.chunk_records import chunk_record
 from threads.recall.indexing import embed_job
 
 BATCH_CHUNKS: Final = 500
@@ -73,15 +73,15 @@ def _is_locked(scope: Scope, document_id: str) -> bool:
 
 def _packed(document: KnowledgeDocument, batch: Sequence[Chunk]) -> Iterator[_Packed]:
     for chunk in batch:
-        text = "\n".join(part for part in (document.title, chunk.heading, chunk.content) if part)
-        described = Described(
-            kind="knowledge",
-            text=text,
-            session=document.pk,
-            place=chunk.position,
+        packed = chunk_record(
+            title=document.title,
+            heading=chunk.heading,
+            content=chunk.content,
+            document_id=document.pk,
+            position=chunk.position,
             said_at=_said_at(document),
         )
-        yield _Packed(chunk, pack(described))
+        yield _Packed(chunk, packed)
 
 
 def _said_at(document: KnowledgeDocument) -> datetime:

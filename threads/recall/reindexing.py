@@ -14,11 +14,11 @@ from governance.policy_rules import effective
 from memory import jobs, store
 from memory.errors import NotFoundError
 from memory.models import IndexEntry, Shelf
-from memory.retrieval.records import Described, pack
 from memory.retrieval.words import message_terms
 from memory.rls import scoped_transaction
 from memory.scope import Scope
 from threads.models import Message, Thread
+from threads.recall.chunk_records import chunk_record
 from threads.recall.indexing import index_job
 from threads.recall.learning import record_of
 
@@ -148,15 +148,11 @@ def _chunk_record(entry: IndexEntry) -> bytes:
     chunk = entry.chunk
     if chunk is None:
         raise NotFoundError
-    title, session = chunk.document.title, chunk.document_id
-    text = "\n".join(part for part in (title, chunk.heading, chunk.content) if part)
-    return pack(
-        Described(
-            kind=entry.kind,
-            text=text,
-            session=session,
-            place=chunk.position,
-            said_at=entry.as_of,
-            role=entry.role,
-        )
+    return chunk_record(
+        title=chunk.document.title,
+        heading=chunk.heading,
+        content=chunk.content,
+        document_id=chunk.document_id,
+        position=chunk.position,
+        said_at=entry.as_of,
     )
