@@ -35,10 +35,15 @@ _SET_NAMED = (
     " set_config('credence.session', %(session)s, true),"
     " set_config('credence.teams', %(teams)s, true)"
 )
-_TENANTS = "string_to_array(nullif(current_setting('credence.tenants', true), ''), ',')"
-_USER = "nullif(current_setting('credence.user', true), '')"
-_SESSION = "nullif(current_setting('credence.session', true), '')"
-_TEAMS = "string_to_array(nullif(current_setting('credence.teams', true), ''), ',')"
+# Sub-selects, so that the server looks a setting up once a query (an InitPlan) and not once a row;
+# with the names of columns that the server gives them when it prints a policy back.
+_LIST = "(SELECT string_to_array(nullif(current_setting('{}', true), ''), ',') AS string_to_array)"
+_TEXT = "(SELECT nullif(current_setting('{}', true), '') AS \"nullif\")"
+# The cast says that the array inside is meant: ANY of a bare sub-select would take rows.
+_TENANTS = _LIST.format("credence.tenants") + "::text[]"
+_USER = _TEXT.format("credence.user")
+_SESSION = _TEXT.format("credence.session")
+_TEAMS = _LIST.format("credence.teams") + "::text[]"
 
 
 def _values(scope: Scope | None) -> tuple[str, str, str, str]:
@@ -128,8 +133,8 @@ def policy_rule(walls: Walls) -> str:
     """Return the condition a row must meet for role `app`, to be read and to be written.
 
     The user clause lets a scope without a user see the whole tenant; the session clause has no such
-    way out. Bracketed as the server prints it back, so that `memory.checks` can compare. Cost: a
-    comparison a row, an index condition where the planner can.
+    way out. Written as the server prints it back, so that `memory.checks` can compare. Cost: a
+    comparison a row and a look at each setting a query, an index condition where the planner can.
     """
     clauses = [f"({walls.tenant} = ANY ({_TENANTS}))"]
     if walls.user:
@@ -164,6 +169,12 @@ def policy_sql(*, table: str, walls: Walls) -> list[str]:
         ),
         f'GRANT SELECT, INSERT, UPDATE, DELETE ON "{table}" TO "{roles.app}", "{roles.maint}"',
     ]
+
+
+def alter_policy_sql(*, table: str, walls: Walls) -> str:
+    """Return the statement that puts an existing policy of role `app` in the words of today."""
+    rule = policy_rule(walls)
+    return f'ALTER POLICY credence_app ON "{table}" USING ({rule}) WITH CHECK ({rule})'
 
 
 def drop_policy_sql(*, table: str) -> list[str]:
@@ -202,8 +213,8 @@ def composite_key_sql(model: type[models.Model]) -> list[str]:
     ]
 
 
-class BuildWalls(Operation):
-    """Migration operation: row-level security and composite foreign keys of one model."""
+class _WallsOperation(Operation):
+    """What the migration operations on the walls of one model have in common."""
 
     reduces_to_sql = True
     reversible = True
@@ -229,6 +240,10 @@ class BuildWalls(Operation):
 
     def state_forwards(self, app_label: str, state: ProjectState) -> None:
         """Change nothing of Django's state."""
+
+
+class BuildWalls(_WallsOperation):
+    """Migration operation: row-level security and composite foreign keys of one model."""
 
     def database_forwards(
         self,
@@ -262,6 +277,37 @@ class BuildWalls(Operation):
     def describe(self) -> str:
         """Say what the operation does."""
         return f"Build the walls of {self.model_name}"
+
+
+class RebuildPolicies(_WallsOperation):
+    """Migration operation: the policy of role `app` on one model, in today's words.
+
+    For databases whose walls were built when `policy_rule` put the same meaning otherwise.
+    """
+
+    def database_forwards(
+        self,
+        app_label: str,
+        schema_editor: BaseDatabaseSchemaEditor,
+        from_state: ProjectState,
+        to_state: ProjectState,
+    ) -> None:
+        """Replace the policy's conditions; its roles and its command stay."""
+        table = _model(to_state.apps, app_label, self.model_name)._meta.db_table
+        schema_editor.execute(alter_policy_sql(table=table, walls=self.walls))
+
+    def database_backwards(
+        self,
+        app_label: str,
+        schema_editor: BaseDatabaseSchemaEditor,
+        from_state: ProjectState,
+        to_state: ProjectState,
+    ) -> None:
+        """Leave the policy: it means what it meant before."""
+
+    def describe(self) -> str:
+        """Say what the operation does."""
+        return f"Rebuild the policy of {self.model_name}"
 
 
 def _model(apps: Apps, app_label: str, name: str) -> type[models.Model]:

@@ -21,10 +21,11 @@ POLICY = (
     "DROP POLICY credence_app ON threads_message;"
     " CREATE POLICY credence_app ON threads_message TO credence_app USING ({0}) WITH CHECK ({0})"
 )
+TENANTS = "string_to_array(nullif(current_setting('credence.tenants', true), ''), ',')"
+USER = "nullif(current_setting('credence.user', true), '')"
 RULE = (
-    "tenant_id = ANY (string_to_array(nullif(current_setting('credence.tenants', true), ''), ','))"
-    " AND (nullif(current_setting('credence.user', true), '') IS NULL"
-    " OR end_user_id = nullif(current_setting('credence.user', true), ''))"
+    f"tenant_id = ANY ((SELECT {TENANTS})::text[])"
+    f" AND ((SELECT {USER}) IS NULL OR end_user_id = (SELECT {USER}))"
 )
 RESTORED = POLICY.format(RULE)
 
@@ -82,6 +83,11 @@ HOLES = {
     ),
     "policy with other brackets": (
         POLICY.format(RULE.replace("AND (", "AND ").removesuffix(")")),
+        RESTORED,
+        {("policy_edited", "table threads_message")},
+    ),
+    "policy that looks the user up for each row": (
+        POLICY.format(RULE.replace(f"end_user_id = (SELECT {USER})", f"end_user_id = {USER}")),
         RESTORED,
         {("policy_edited", "table threads_message")},
     ),

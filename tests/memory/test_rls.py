@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
-from django.db import ProgrammingError, connection, models, transaction
+from django.db import ProgrammingError, connection, connections, models, transaction
+from django.db.migrations.loader import MigrationLoader
 from django.db.migrations.state import ProjectState
 
-from memory.checks import walled_models
+from memory.checks import wall_problems, walled_models
 from memory.errors import ScopeError
 from memory.models import EndUser, Job, Tenant
 from memory.models.base import Walls
 from memory.rls import (
     BuildWalls,
+    RebuildPolicies,
+    alter_policy_sql,
     composite_key_sql,
     composite_keys,
     drop_policy_sql,
@@ -36,6 +40,14 @@ PERSON = Scope(
     thread_id="th_1",
     team_ids=("team_1", "team_2"),
 )
+
+REBUILT = "settings_once_a_query"
+SUBSELECT = re.compile(r'\(SELECT (.*?) AS (?:string_to_array\)::text\[\]|"nullif"\))')
+
+
+def looked_up_each_row(walls: Walls) -> str:
+    """The rule as it was before its settings were sub-selects."""
+    return SUBSELECT.sub(r"\1", policy_rule(walls))
 
 
 def settings_of_connection() -> tuple[str | None, ...]:
@@ -141,7 +153,7 @@ def test_rule_has_a_way_out_for_the_user_and_none_for_the_session() -> None:
     assert user[1:-1] in session
     assert "IS NULL) OR (end_user_id =" in user
     assert session.count("IS NULL") == 1
-    assert session.count("nullif") == 4
+    assert session.count("nullif(") == 4
     for rule in (tenant, user, session):
         assert rule.count("(") == rule.count(")")
 
@@ -153,6 +165,26 @@ def test_rule_of_shared_rows_opens_them_to_the_tenant_and_to_the_scopes_teams() 
     assert "(end_user_id IS NULL) AND ((team_id IS NULL) OR (team_id = ANY (" in shared
     assert "credence.teams" in shared
     assert shared.count("(") == shared.count(")")
+
+
+@pytest.mark.req("B18")
+def test_settings_are_looked_up_once_a_query(db: None) -> None:
+    """A plan whose condition calls current_setting calls it for every row."""
+    with scoped_transaction(PERSON), connection.cursor() as cursor:
+        for table in walled_models():
+            cursor.execute(f'EXPLAIN SELECT * FROM "{table}"')
+            plan = "\n".join(line for (line,) in cursor.fetchall())
+            assert "InitPlan" in plan, plan
+            assert "current_setting" not in plan, plan
+
+
+def test_tenant_of_the_setting_is_a_condition_of_the_index(db: None) -> None:
+    """The wall needs no help from the query to find its rows."""
+    with scoped_transaction(PERSON), connection.cursor() as cursor:
+        cursor.execute("SET LOCAL enable_seqscan = off")
+        cursor.execute("EXPLAIN SELECT * FROM threads_message")
+        plan = "\n".join(line for (line,) in cursor.fetchall())
+    assert re.search(r"Index Cond: \(\(tenant_id\)::text = ANY \(\(?(\$0|InitPlan)", plan), plan
 
 
 def test_statements_force_security_and_give_both_ways_a_rule() -> None:
@@ -200,3 +232,60 @@ def test_migration_operation_goes_both_ways_and_writes_itself(django_db_setup: N
     state = ProjectState()
     operation.state_forwards("threads", state)
     assert state == ProjectState()
+
+
+def test_rebuilding_goes_both_ways_and_writes_itself() -> None:
+    operation = RebuildPolicies("summarynode", user="end_user_id", session="thread_id")
+    name, args, kwargs = operation.deconstruct()
+    assert (name, args, kwargs["session"]) == ("RebuildPolicies", ["summarynode"], "thread_id")
+    assert operation.describe() == "Rebuild the policy of summarynode"
+    assert operation.reversible
+    statement = alter_policy_sql(table="t", walls=Walls(user="id"))
+    assert statement.startswith('ALTER POLICY credence_app ON "t" USING (')
+    assert statement.count(policy_rule(Walls(user="id"))) == 2
+
+
+def test_every_table_walled_before_is_rebuilt_with_the_same_walls() -> None:
+    loader = MigrationLoader(None, ignore_no_migrations=True)
+    for app in ("memory", "threads", "governance"):
+        names = sorted(name for label, name in loader.disk_migrations if label == app)
+        (number,) = (place for place, name in enumerate(names) if name.endswith(REBUILT))
+        operations = [
+            operation
+            for name in names[: number + 1]
+            for operation in loader.disk_migrations[app, name].operations
+        ]
+        built = [op.deconstruct()[1:] for op in operations if isinstance(op, BuildWalls)]
+        assert built
+        rebuilt = [op.deconstruct()[1:] for op in operations if isinstance(op, RebuildPolicies)]
+        assert rebuilt == built
+
+
+@pytest.mark.req("B18")
+def test_policies_of_before_are_named_and_rebuilt_by_the_migrations(committed_db: None) -> None:
+    loader = MigrationLoader(None, ignore_no_migrations=True)
+    state = loader.project_state()
+    steps = [
+        (app, operation)
+        for (app, name), migration in loader.disk_migrations.items()
+        if name.endswith(REBUILT)
+        for operation in migration.operations
+        if isinstance(operation, RebuildPolicies)
+    ]
+    tables = {state.apps.get_model(app, step.model_name)._meta.db_table for app, step in steps}
+    owner = connections["owner"]
+    with owner.schema_editor() as editor:
+        for app, operation in steps:
+            rule = looked_up_each_row(operation.walls)
+            assert "SELECT" not in rule
+            table = state.apps.get_model(app, operation.model_name)._meta.db_table
+            editor.execute(
+                f'ALTER POLICY credence_app ON "{table}" USING ({rule}) WITH CHECK ({rule})'
+            )
+            operation.database_backwards(app, editor, state, state)
+    found = {(problem.code, problem.subject) for problem in wall_problems()}
+    with owner.schema_editor() as editor:
+        for app, operation in steps:
+            operation.database_forwards(app, editor, state, state)
+    assert found == {("policy_edited", f"table {table}") for table in tables}
+    assert wall_problems() == ()
