@@ -1,6 +1,7 @@
 """Looking into a person's memory for a client: search, grep and the timeline.
 
-An unknown person has nothing, and is not made. A key limited to one agent sees what its role sees.
+An unknown person has nothing of their own, and is not made; search finds for them what the whole
+tenant shares, as a prompt would. A key limited to one agent sees what its role sees.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from governance.policy_rules import Policy
 from governance.secrets import strip_secrets
 from governance.tenants import find_end_user
 from memory.errors import NotFoundError
+from memory.ids import new_id
 from memory.models import EndUser
 from memory.querysets import ScopedQuerySet
 from memory.retrieval.results import Hit, Scores
@@ -151,7 +153,7 @@ def search_memories(*, principal: Principal, wanted: MemorySearch, now: datetime
     if kinds:
         scope = access.tenant_scope(principal)
         asked = embed_question(scope=scope, text=text, agent_id=principal.agent_id)
-    with _looking(principal, wanted.user_id, wanted.role) as reach:
+    with _looking(principal, wanted.user_id, wanted.role, finds_shared=True) as reach:
         if reach is None:
             return FoundMemories()
         policy = policy_for(scope=reach.scope, agent_overrides={})
@@ -284,10 +286,13 @@ def timeline_entry(row: Run | Thread) -> TimelineEntry:
 
 
 @contextmanager
-def _looking(principal: Principal, user_id: str, role: str | None) -> Iterator[_Reach | None]:
-    """Open a transaction in the scope of one person, or of nobody: then there is no reach.
+def _looking(
+    principal: Principal, user_id: str, role: str | None, *, finds_shared: bool = False
+) -> Iterator[_Reach | None]:
+    """Open a transaction in the scope of one person; for one nobody knows there is no reach.
 
-    Cost: three or four statements.
+    Or, where what all share is looked for too, the reach of somebody who has nothing else. Cost:
+    three or four statements.
     """
     wide = access.tenant_scope(principal)
     with scoped_transaction(wide):
@@ -295,7 +300,12 @@ def _looking(principal: Principal, user_id: str, role: str | None) -> Iterator[_
         person = _person(wide, user_id)
         if person is None:
             access.require_act_for_anybody(principal=principal)
-            yield None
+            if not finds_shared:
+                yield None
+                return
+            nobody = wide.narrowed(user_id=new_id("usr"))
+            narrow_open_scope(nobody)
+            yield _Reach(scope=nobody, role=role)
             return
         scope = access.with_teams(access.scope_for_user(principal=principal, end_user=person))
         narrow_open_scope(scope)

@@ -265,6 +265,18 @@ def test_idempotency_key_is_ignored(person: Person, api: Api) -> None:
 
 
 @pytest.mark.req("A26")
+def test_somebody_not_known_yet_finds_what_all_share_and_is_not_made(
+    person: Person, api: Api
+) -> None:
+    file_document(person.tenant, ["the office opens at nine 九点开门"], title="office")
+    file_document(person.tenant, ["my own key is at the office"], owner=person.owner)
+    shelve(person, ["I open the office at nine"])
+    asked = {"query": "when does the office open", "user_id": "not known yet"}
+    results = api.post("/v1/memories/search", asked).json()["results"]
+    assert [result["content"] for result in results] == ["the office opens at nine 九点开门"]
+    assert "not known yet" not in str(api.get("/v1/users").json())
+
+
 def test_team_knowledge_is_searched_for_members_alone(person: Person, api: Api) -> None:
     team = api.post("/v1/teams", {"name": "ops", "members": [person.end_user.user_id]}).json()
     file_document(person.tenant, ["备份口令单"], owner=Owner(team_id=team["id"]))
