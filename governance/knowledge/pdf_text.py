@@ -44,7 +44,7 @@ def pdf_text(raw: bytes, *, most_characters: int) -> str:
     try:
         pages = list(_pages(raw, most_characters))
     except (PyPdfError, ValueError, KeyError, TypeError, AttributeError, IndexError) as error:
-        raise UnreadableDocumentError("The PDF is broken.") from error
+        raise UnreadableDocumentError("The PDF is broken, or takes too much to read.") from error
     text = "\n\n".join(page for page in pages if page)
     if not text:
         raise UnreadableDocumentError("The PDF holds no text; a scan needs OCR first.")

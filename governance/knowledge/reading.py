@@ -9,6 +9,8 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from threading import BoundedSemaphore
 from typing import Final
@@ -27,8 +29,9 @@ MOST_CHARACTERS: Final = 2_000_000
 MEDIA_TYPES: Final = ("text/plain", "text/markdown", "text/html", "application/pdf")
 SECONDS: Final = 15.0
 _APART: Final = {"text/html": "html", "application/pdf": "pdf"}
-# Two at once, so that readers never take every thread that serves requests.
+# Two at once and one that waits: readers never take every thread that serves requests.
 _SLOTS: Final = BoundedSemaphore(2)
+_PLACES: Final = BoundedSemaphore(3)
 _PATIENCE_SECONDS: Final = 10.0
 _ROOT: Final = str(Path(__file__).resolve().parents[2])
 _START: Final = (
@@ -67,8 +70,27 @@ def read_document(*, raw: bytes, media_type: str) -> str:
 
 
 def _read_apart(raw: bytes, kind: str) -> str:
-    if not _SLOTS.acquire(timeout=_PATIENCE_SECONDS):
+    with _one_of_two():
+        done = _run_reader(raw, kind)
+    return _answer(done)
+
+
+@contextmanager
+def _one_of_two() -> Iterator[None]:
+    if not _PLACES.acquire(blocking=False):
         raise ReadersBusyError
+    try:
+        if not _SLOTS.acquire(timeout=_PATIENCE_SECONDS):
+            raise ReadersBusyError
+        try:
+            yield
+        finally:
+            _SLOTS.release()
+    finally:
+        _PLACES.release()
+
+
+def _run_reader(raw: bytes, kind: str) -> bytes:
     try:
         done = subprocess.run(
             [sys.executable, "-I", "-c", _START, _ROOT, kind, str(MOST_CHARACTERS)],
@@ -81,9 +103,7 @@ def _read_apart(raw: bytes, kind: str) -> str:
         )
     except subprocess.TimeoutExpired as error:
         raise UnreadableDocumentError("The document takes too long to read.") from error
-    finally:
-        _SLOTS.release()
-    return _answer(done.stdout)
+    return done.stdout
 
 
 def _answer(stdout: bytes) -> str:

@@ -172,6 +172,9 @@ def test_more_readers_than_places_are_asked_to_come_again(monkeypatch: pytest.Mo
     monkeypatch.setattr(reading, "_PATIENCE_SECONDS", 0.01)
     with reading._SLOTS, reading._SLOTS, pytest.raises(ReadersBusyError):
         read(b"<p>x", "text/html")
+    monkeypatch.setattr(reading, "_PATIENCE_SECONDS", 60.0)  # nobody waits behind one that waits
+    with reading._PLACES, reading._PLACES, reading._PLACES, pytest.raises(ReadersBusyError):
+        read(b"<p>x", "text/html")
     assert read(b"<p>x", "text/html") == "x"
 
 
