@@ -27,6 +27,7 @@ class ReadersBusyError(CredenceError):
     """Too many documents are being read; try again in a moment."""
 
     code = "readers_busy"
+    retry_after_seconds = 5
 
 
 class UnknownTeamError(InvalidInputError):

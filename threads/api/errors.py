@@ -141,6 +141,8 @@ def _of_domain(exc: CredenceError) -> Problem:
     errors = (FieldError(field=named, code=exc.code, detail=exc.detail),) if named else ()
     extra = {name: getattr(exc, name) for name in ("run_id", "context") if hasattr(exc, name)}
     headers = {"WWW-Authenticate": "Bearer"} if status == 401 else {}
+    if wait := getattr(exc, "retry_after_seconds", None):
+        headers["Retry-After"] = str(wait)
     return Problem(
         status=status, code=exc.code, detail=exc.detail, errors=errors, extra=extra, headers=headers
     )

@@ -17,6 +17,7 @@ from rest_framework import exceptions
 import governance
 import memory
 import threads
+from governance.knowledge.problems import ReadersBusyError
 from memory.errors import ConflictError, CredenceError, InvalidInputError, NotFoundError, ScopeError
 from threads.api import errors
 from threads.api.errors import STATUS, answer_to, problem_of
@@ -28,6 +29,11 @@ class _RefusedRowError(ProgrammingError):
     def __init__(self) -> None:
         super().__init__(SECRET)
         self.__cause__ = type("Cause", (Exception,), {"sqlstate": "42501"})()
+
+
+def test_busy_reader_says_when_to_come_again(rf: Any) -> None:
+    answer = answer_to(ReadersBusyError(), request=rf.get("/v1/users"))
+    assert (answer.status_code, answer["Retry-After"]) == (503, "5")
 
 
 @pytest.mark.parametrize(
