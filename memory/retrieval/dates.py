@@ -41,7 +41,7 @@ _RELATIVE: Final = (
     (re.compile(r"\b(?:today|this morning|tonight)\b|今[天日早晚]", re.IGNORECASE), 0, 0),
     (re.compile(r"\blast week\b|上(?:个)?(?:周|星期|礼拜)", re.IGNORECASE), 1, 13),
     (re.compile(r"\bthis week\b|(?:这|本)(?:周|星期|礼拜)", re.IGNORECASE), 0, 6),
-    (re.compile(r"\blast month\b|上个?月", re.IGNORECASE), 1, 61),
+    (re.compile(r"\blast month\b|上个月|(?<!登)上月(?![球亮])", re.IGNORECASE), 1, 61),
     (re.compile(r"\ba few days ago\b|前几天|几天前", re.IGNORECASE), 1, 10),
 )
 _MOST_TIMES: Final = 6

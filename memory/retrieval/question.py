@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
@@ -24,6 +25,16 @@ _ASKS_WHEN: Final = re.compile(
     r"|什么时候|何时|哪[天年月]|几[号月]",
     re.IGNORECASE,
 )
+_SAID: Final = re.compile(r"[\w']+")
+_MOST_SMALL_TALK: Final = 60
+_SMALL_TALK: Final = re.compile(
+    r"(?:(?:hi|hey|hello|yo|good (?:morning|afternoon|evening|night)|bye|goodbye|see you(?: later)?|thx"
+    r"|thanks(?: a lot)?|thank you(?: (?:so|very) much)?|please|ok(?:ay)?|k|yes|yep|yeah|no|nope|sure|right"
+    r"|great|good|nice|cool|perfect|awesome|lol|haha+|hmm+|wow|oh|got it|i see|no problem|never ?mind"
+    r"|welcome|you're welcome|there|again|everyone|all)\b"
+    r"|(?:谢谢|多谢|感谢|您|你|大家|好的?|嗨|哈+|嗯+|哦+|噢|喂|早上|上午|下午|晚上|早安|晚安|早|再见|拜拜|辛苦|收到"
+    r"|知道|明白|了解|没问题|没事|行|可以|对|是的?|不是|不用|客气|帮助|帮忙|了|啦|呀|啊|吧|嘛|呢|吗|的|在))"
+)
 # A capital inside a sentence begins a name, but for days and months.
 _PROPER: Final = re.compile(r"(?<=[\w,;:'\"(] )[A-Z][\w-]+")
 _CALENDAR: Final = frozenset(
@@ -44,6 +55,7 @@ class Question:
         proper: Hashes of the words that are written as names.
         times: The days, months and years it names.
         asks_when: Whether it asks for a time.
+        is_small_talk: It greets, thanks or nods, or has no letter at all: nothing bears on that.
         breadth: 0 for a question of one or two sentences, up to 1 for a passage of four or more:
             there, meaning counts for more than single words.
     """
@@ -53,19 +65,41 @@ class Question:
     proper: frozenset[int]
     times: tuple[NamedTime, ...]
     asks_when: bool
+    is_small_talk: bool
     breadth: float
 
 
 def read_question(text: str, *, now: datetime) -> Question:
     """Return what a question asks for; linear in its length. `now` is what 昨天 is relative to."""
     return Question(
-        words=np.unique(hashed(words_of(text))),
+        words=np.unique(hashed([word for word in words_of(text) if _tells(word)])),
         names=_names(text),
         proper=_proper(text),
         times=times_in(text, now=now),
         asks_when=bool(_ASKS_WHEN.search(text)),
+        is_small_talk=_is_small_talk(text),
         breadth=min(max(len(sentences_of(text)) - 2, 0) / 2, 1.0),
     )
+
+
+def _tells(word: str) -> bool:
+    """Say whether a word can find something: a lone letter or digit is everywhere."""
+    return len(word) > 1 or _is_cjk(word)
+
+
+def _is_small_talk(text: str) -> bool:
+    said = " ".join(_SAID.findall(folded(text[:_MOST_SMALL_TALK])))
+    return len(text) <= _MOST_SMALL_TALK and (not said or all(_pieces_of(said)))
+
+
+def _pieces_of(said: str) -> Iterator[bool]:
+    """Yield for each piece of a short text whether it is a phrase of small talk."""
+    while said:
+        match = _SMALL_TALK.match(said)
+        yield match is not None
+        if match is None:
+            return
+        said = said[match.end() :].lstrip()
 
 
 def _proper(text: str) -> frozenset[int]:

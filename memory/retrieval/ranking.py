@@ -59,7 +59,7 @@ WEIGHTS: Final[Mapping[str, Weight]] = {
     "session": Weight("session", 0.5, passage=-0.2, usual=Usual(0.12, 0.11)),
     "share": Weight("words", 1.2),
     "own": Weight("words", 0.7),
-    "meaning": Weight("meaning", 0.75, passage=1.5, usual=DEFAULT_COSINE),
+    "meaning": Weight("meaning", 0.75, passage=1.5, usual=Usual(0.16, 0.1, most=4.5)),
     "meaning_beside": Weight("neighbours", 0.3, usual=Usual(0.19, 0.1)),
     "meaning_session": Weight("session", 0.15, usual=Usual(0.3, 0.09)),
     "speaker": Weight("speaker", 2.3),
@@ -79,6 +79,8 @@ _DAY: Final = 4.1
 _UNKNOWN_NAME: Final = -2.4
 _PASSAGE: Final = 2.4
 _GAP: Final = 0.4
+_MOST_GAP: Final = 6.0
+_SMALL_TALK: Final = -12.0
 _USUAL_GAP: Final = 2.5
 # Without vectors the words say it alone, with others for what is missing.
 _WORDS_ONLY_STANDING: Final = -3.75
@@ -172,6 +174,8 @@ def _standing(
 ) -> float:
     """Return how far the three best entries answer the question, as log odds of the best one."""
     size = min(len(total), _BEST)
+    if question.is_small_talk:
+        return _SMALL_TALK
     best = np.argpartition(total, len(total) - size)[-size:]
     narrow = 1 - question.breadth
     most = {name: float(signals[name][best].max()) for name in signals}
@@ -192,7 +196,7 @@ def _gap(total: Floats) -> float:
     size = min(len(total), _FIELD)
     first = np.partition(total, len(total) - size)[-size:]
     lead = float(first.max() - first.mean())
-    return (lead * size + _USUAL_GAP * (_FIELD - size)) / _FIELD
+    return min((lead * size + _USUAL_GAP * (_FIELD - size)) / _FIELD, _MOST_GAP)
 
 
 def _cosines(copy: ShelfCopy, vector: Vector | None) -> Floats:

@@ -29,6 +29,8 @@ _LONG_WEIGHT: Final = np.float32(30)
 _MOST_QUESTION_WORDS: Final = 64
 # How much a shelf's own mean and spread count against the usual ones, in entries.
 _PRIOR_ENTRIES: Final = 20
+# Among entries that are all alike, one that differs a little is not far off: in usual spreads.
+_LEAST_SPREAD: Final = 0.6
 
 
 @dataclass(frozen=True)
@@ -106,7 +108,8 @@ def deviation(values: Floats, usual: Usual) -> Floats:
     size = len(values) + _PRIOR_ENTRIES
     mean = (float(values.sum()) + _PRIOR_ENTRIES * usual.mean) / size
     squares = float(((values - mean) ** 2).sum()) + _PRIOR_ENTRIES * usual.spread**2
-    found: Floats = (values - np.float32(mean)) / np.float32(max((squares / size) ** 0.5, 1e-6))
+    spread = max((squares / size) ** 0.5, _LEAST_SPREAD * usual.spread)
+    found: Floats = (values - np.float32(mean)) / np.float32(spread)
     return found if usual.most is None else np.clip(found, -usual.most, usual.most)
 
 

@@ -37,7 +37,7 @@ def test_time_named_in_a_question(text: str, named: NamedTime) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["May I ask you?", "I may go", "march on", "$1999", "13月40日", "3.14"]
+    "text", ["May I ask you?", "I may go", "march on", "$1999", "13月40日", "谁登上月球", "3.14"]
 )
 def test_nothing_named(text: str) -> None:
     assert times_in(text, now=NOW) == ()

@@ -60,6 +60,45 @@ def test_unrelated_question_finds_nothing(question: str, size: int) -> None:
     assert (with_vectors.relevance < 0.2).all()
 
 
+@pytest.mark.req("A27")
+@pytest.mark.parametrize(
+    "said",
+    [
+        *(
+            "hi",
+            "Hello there!",
+            "thanks",
+            "Thank you so much!",
+            "ok",
+            "got it, thanks",
+            "good morning",
+        ),
+        *("谢谢", "你好", "好的，收到", "嗯嗯", "哈哈哈", "晚安", "没问题", "辛苦了"),
+        *("???", "😀", "…", ""),
+    ],
+)
+def test_small_talk_finds_nothing_though_it_was_said_before(said: str) -> None:
+    texts = ["hi", "ok thanks", "谢谢，收到", "对了", "good morning", *FILLER]
+    vectors = [axis(0)] * len(texts)
+    found = ranked(copy_of(texts, vectors=vectors), said, vector=axis(0))
+    assert (found.relevance < 0.2).all()
+
+
+@pytest.mark.parametrize(
+    "asked", ["谢谢你推荐的那本书叫什么", "hi, where is my cat?", "ok google", "好茶"]
+)
+def test_question_that_begins_with_small_talk_is_none(asked: str) -> None:
+    assert not read_question(asked, now=NOW).is_small_talk
+
+
+def test_one_that_differs_a_little_among_entries_all_alike_is_not_far_off() -> None:
+    texts = [f"reading {place}" for place in range(60)]
+    vectors = [axis(1)] * 59 + [axis(1, toward=2, share=0.02)]
+    found = ranked(copy_of(texts, vectors=vectors), "lullaby", vector=axis(2))
+    assert (found.relevance < 0.2).all()
+    assert found.parts["meaning"].max() < 3
+
+
 def test_parts_sum_to_the_odds() -> None:
     copy = copy_of(["Anna: I ran on Monday", "Where?", *FILLER], vectors=[axis(0)] * 6)
     found = ranked(copy, "When did Anna run?", vector=axis(0))
