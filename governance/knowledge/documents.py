@@ -13,6 +13,7 @@ from datetime import datetime
 from typing import Final
 
 from django.db import connection
+from django.db.models import Q
 
 from governance import access, audit, gate
 from governance.access import ForbiddenError, Principal
@@ -132,7 +133,7 @@ def documents_of(*, principal: Principal, filters: Filters) -> ScopedQuerySet[Kn
     Of an unknown person or team there are none.
     """
     scope = reach_of(principal)
-    rows = KnowledgeDocument.objects.in_scope(scope).select_related("end_user").defer("content")
+    rows = _shown_to(principal, scope).defer("content")
     if not _acts_for_anybody(principal):
         rows = rows.filter(end_user__isnull=True, team__isnull=True)
     if filters.status:
@@ -286,9 +287,16 @@ def _same_as(scope: Scope, mine: KnowledgeDocument) -> KnowledgeDocument | None:
     return rows.select_related("end_user").order_by("id").first()
 
 
-def _document(principal: Principal, scope: Scope, document_id: str) -> KnowledgeDocument:
+def _shown_to(principal: Principal, scope: Scope) -> ScopedQuerySet[KnowledgeDocument]:
+    """Return what a key may look at: of what others share with a person, what was admitted."""
     rows = KnowledgeDocument.objects.in_scope(scope).select_related("end_user")
-    document = rows.filter(pk=document_id).first()
+    if principal.end_user_id is None and Permission.ACT_FOR in principal.permissions:
+        return rows
+    return rows.filter(Q(end_user__isnull=False) | Q(status=DocumentStatus.ADMITTED))
+
+
+def _document(principal: Principal, scope: Scope, document_id: str) -> KnowledgeDocument:
+    document = _shown_to(principal, scope).filter(pk=document_id).first()
     if document is None:
         raise NotFoundError
     try:

@@ -44,6 +44,11 @@ _RELATIVE: Final = (
     (re.compile(r"\blast month\b|上个月|(?<!登)上月(?![球亮])", re.IGNORECASE), 1, 61),
     (re.compile(r"\ba few days ago\b|前几天|几天前", re.IGNORECASE), 1, 10),
 )
+# 五月二十二日, 二零二六年: numbers written out, before the sign of what they count.
+_WRITTEN: Final = re.compile(r"[〇零一二三四五六七八九十]{1,4}(?=\s?[年月日号號])")
+_DIGITS: Final = {sign: str(value) for value, sign in enumerate("零一二三四五六七八九")} | {
+    "〇": "0"
+}
 _MOST_TIMES: Final = 6
 _DAY_SECONDS: Final = 86_400
 
@@ -65,6 +70,7 @@ class NamedTime:
 
 def times_in(text: str, *, now: datetime) -> tuple[NamedTime, ...]:
     """Return the times a question names, at most six, what is more exact first; linear."""
+    text = _WRITTEN.sub(_in_digits, text)
     found: list[NamedTime] = []
     taken: list[tuple[int, int]] = []
     for pattern in _PATTERNS:
@@ -76,6 +82,17 @@ def times_in(text: str, *, now: datetime) -> tuple[NamedTime, ...]:
                 found.append(named)
     found += _relative(text, now.date())
     return tuple(found[:_MOST_TIMES])
+
+
+def _in_digits(match: re.Match[str]) -> str:
+    """Return a number of up to four Chinese signs in digits: 二十二 is 22, 二零二六 is 2026."""
+    signs = match[0]
+    if "十" not in signs:
+        return "".join(_DIGITS[sign] for sign in signs)
+    tens, _, ones = signs.partition("十")
+    if len(tens) > 1 or len(ones) > 1 or "十" in ones:
+        return signs
+    return f"{_DIGITS.get(tens, '1')}{_DIGITS.get(ones, '0')}"
 
 
 def _relative(text: str, today: date) -> Iterator[NamedTime]:

@@ -8,7 +8,10 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from memory.retrieval.records import KINDS
+
 Floats = NDArray[np.float32]
+_DOCUMENT: Final = KINDS.index("knowledge")
 _SESSION_GAP_SECONDS: Final = 8 * 3600
 _SECOND_NEIGHBOUR: Final = 0.4
 _FIRST_NEIGHBOUR: Final = 0.7
@@ -36,8 +39,10 @@ class Neighbourhood:
             is_first[1:] = (np.diff(session) != 0) | gap
         self.starts = np.flatnonzero(is_first)
         self.segment = np.cumsum(is_first) - 1
-        self.has_previous = ~is_first
-        self.has_next = np.append(~is_first[1:], False) if len(heads) else ~is_first
+        # A stretch of a document says itself what it says; its headings are part of it.
+        is_beside = ~is_first & (heads["kind"] != _DOCUMENT)
+        self.has_previous = is_beside
+        self.has_next = np.append(is_beside[1:], False) if len(heads) else is_beside
         self.place_of_row = np.empty(len(heads), dtype=np.int64)
         self.place_of_row[self.order] = np.arange(len(heads))
         self.heads = heads

@@ -86,6 +86,8 @@ _USUAL_GAP: Final = 2.5
 _WORDS_ONLY_STANDING: Final = -3.75
 _WORDS_ONLY_SHARE: Final = 6.0
 _WORDS_ONLY_GAP: Final = 0.2
+# What has none of them, nor stands beside one that has, bears on nothing then.
+_NO_WORD: Final = np.float32(-4.0)
 _BEST: Final = 3
 _FIELD: Final = 20
 
@@ -141,6 +143,8 @@ def rank(
     total = np.sum(list(parts.values()), axis=0)
     standing = _standing(signals, total, question, found)
     top = float(total.max())
+    if "meaning" not in signals and found is not None:
+        parts["words"] = np.where(signals["share"] > 0, parts["words"], parts["words"] + _NO_WORD)
     parts = {name: _SLOPE * part for name, part in parts.items()}
     parts["standing"] = np.full(len(copy), standing - _SLOPE * top, dtype=np.float32)
     odds = np.sum(list(parts.values()), axis=0, dtype=np.float64)

@@ -30,19 +30,12 @@ from tests.talking import fake_provider, last_of, prepare, session_of, stored_ru
 from tests.threads.api.client import Api
 from threads.events import Completed
 from threads.forest import sources as forest_sources
-from threads.forest.jobs import build_nodes, consolidate_nodes
 from threads.imports import import_conversations
 from threads.models import Agent, Thread
-from threads.summaries import roll_summary
-from threads.tasks import work_lane
+from threads.tasks import HANDLERS, work_lane
 from threads.tools.box import ToolBox
 
 USER = "teacher-7"
-HANDLERS = {
-    "roll_summary": roll_summary,
-    "build_nodes": build_nodes,
-    "consolidate_nodes": consolidate_nodes,
-}
 TOOLS = ["view_message", "view_chat_history_summary"]
 QUESTION = "What did we agree on at the start? 最开始我们定了什么？"
 

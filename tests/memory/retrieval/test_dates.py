@@ -26,6 +26,9 @@ NOW = datetime(2026, 6, 15, 12, tzinfo=UTC)
         ("2023年10月", NamedTime(year=2023, month=10)),
         ("during June", NamedTime(month=6)),
         ("6月份", NamedTime(month=6)),
+        ("五月二日我吃了什么", NamedTime(month=5, day=2)),
+        ("二零二六年十一月二十二号", NamedTime(year=2026, month=11, day=22)),
+        ("十二月", NamedTime(month=12)),
         ("in 2021?", NamedTime(year=2021)),
         ("昨天我说了什么", NamedTime(first=date(2026, 6, 14), last=date(2026, 6, 14))),
         ("what did I say yesterday", NamedTime(first=date(2026, 6, 14), last=date(2026, 6, 14))),
@@ -34,6 +37,12 @@ NOW = datetime(2026, 6, 15, 12, tzinfo=UTC)
 )
 def test_time_named_in_a_question(text: str, named: NamedTime) -> None:
     assert times_in(text, now=NOW) == (named,)
+
+
+@pytest.mark.parametrize("text", ["三十日", "十十月", "一二三四月", "万一月底没空"])
+def test_numbers_written_out_that_name_no_month_do_no_harm(text: str) -> None:
+    for named in times_in(text, now=NOW):
+        assert named.month is None or 1 <= named.month <= 12
 
 
 @pytest.mark.parametrize(

@@ -238,6 +238,10 @@ def test_key_of_one_person_reaches_own_documents_own_teams_and_shared_ones(a: Pl
         a.api.post(PATH, NOTE | owner).json()["id"] for owner in owners
     )
     api = Api(make_key(a.tenant, end_user_id=a.person.pk))
+    assert {row["id"] for row in api.get(PATH).json()["results"]} == {mine}
+    for pk in (shared, all_of_us):  # what waits is for those who decide
+        assert api.get(f"{PATH}/{pk}").status_code == 404
+        assert a.api.post(f"{PATH}/{pk}/admit").status_code == 200
     assert {row["id"] for row in api.get(PATH).json()["results"]} == {mine, shared, all_of_us}
     for pk in (mine, shared, all_of_us):
         assert api.get(f"{PATH}/{pk}").status_code == 200
