@@ -19,7 +19,7 @@ from memory.models import (
     IndexEntry,
     VectorStatus,
 )
-from memory.providers.embeddings.base import EmbedderConfig
+from memory.providers.embeddings.base import EmbedderConfig, EmbeddingError
 from memory.providers.embeddings.openai_compatible import KIND, measure
 from memory.providers.embeddings.registry import embedded_config, warm
 from memory.rls import scoped_transaction
@@ -84,15 +84,24 @@ def begin_reembed(*, scope: Scope, wish: ModelWish, now: datetime) -> Progress:
         NotFoundError: There is no such provider.
         InvalidInputError: The endpoint gives vectors of another length than wanted, or too long.
         LocalityForbidsError: An agent's text may not go there.
-        EmbeddingError: The model can not be loaded, or its endpoint does not answer well.
+        EmbeddingError: The model can not be loaded, or its endpoint does not answer well; of one
+            that was begun before, only how far it is is told then.
     """
+    if wish.dimensions is not None and not 1 <= wish.dimensions <= MOST_DIMENSIONS:
+        raise InvalidInputError(f"A vector has 1 to {MOST_DIMENSIONS} dimensions.")
     if default_embedding_model() == OFF:
         raise ConflictError("Vectors are switched off: CREDENCE_EMBEDDING_MODEL is none.")
     provider = _provider(scope, wish)
     config = _config(wish, provider)
     if provider is not None:
         _check_locality(scope, config)
-    config = _measured(config, wish)
+    try:
+        config = _measured(config, wish)
+    except EmbeddingError:
+        begun = _begun(scope, wish, provider)
+        if begun is None:
+            raise
+        return progress_of(scope=scope, model_id=begun)
     with scoped_transaction(scope):
         row = _row(scope, config, provider, now)
         vectors = Embedding.objects.in_scope(scope).filter(model_id=row.pk)
@@ -190,6 +199,15 @@ def _measured(config: EmbedderConfig, wish: ModelWish) -> EmbedderConfig:
     if given > MOST_DIMENSIONS:
         raise InvalidInputError(f"Vectors have at most {MOST_DIMENSIONS} dimensions.")
     return replace(config, dimensions=given, asks_dimensions=is_shortened)
+
+
+def _begun(scope: Scope, wish: ModelWish, provider: Provider | None) -> str | None:
+    """Return the model of this wish that is in use or being built, if there is one."""
+    with scoped_transaction(scope):
+        rows = EmbeddingModel.objects.in_scope(scope).filter(provider=provider)
+        rows = rows.filter(Q(name=wish.name) | Q(name__startswith=f"{wish.name}#"))
+        live = rows.exclude(status=EmbeddingStatus.RETIRED).order_by("-created_at", "-pk")
+        return live.values_list("pk", flat=True).first()
 
 
 def _row(

@@ -192,6 +192,9 @@ def test_an_endpoint_that_goes_down_leaves_the_old_model_serving(server: FakeOpe
         "building",
         0,
     )
+    server.script_embeddings(status(503), status(503))
+    deaf = reembed(tenant, "new", "--provider", "next-door")
+    assert (deaf["model_id"], deaf["status"]) == (begun["model_id"], "building")
 
 
 def test_a_newer_wish_takes_the_place_of_one_being_built(server: FakeOpenAI) -> None:
@@ -262,6 +265,7 @@ def test_a_cloud_is_refused_where_an_agents_text_may_not_go(server: FakeOpenAI) 
         (("psychic",), "embedding_unavailable"),
         (("x", "--provider", "nobody"), "not_found"),
         (("usem3", "--dimensions", "100"), "512 dimensions"),
+        (("x", "--provider", "built-in", "--dimensions", "-5"), "1 to 16000"),
         (("x", "--provider", "built-in"), "no embeddings"),
         (("x", "--provider", "off"), "switched off"),
     ],
