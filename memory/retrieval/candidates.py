@@ -45,7 +45,7 @@ def find_candidates(
     limit: TimeLimit,
     book: TraceBook,
 ) -> list[Candidate]:
-    """Return the best entries of one shelf above gate 1, at most four for each hit asked for.
+    """Return the best entries of one shelf above gate 1, at most two for each hit asked for, and at least 24.
 
     Cost: one pass of numbers over the shelf; for a big one a statement for the nearest vectors.
 
@@ -72,7 +72,7 @@ def find_candidates(
 
 def most_candidates(limit: int) -> int:
     """Return how many rows are read at most: credence and frequency may move what is near."""
-    return max(50, 4 * limit)
+    return max(24, 2 * limit)
 
 
 def _cosines(
