@@ -44,6 +44,7 @@ _RELATIVE: Final = (
     (re.compile(r"\blast month\b|上个月|(?<!登)上月(?![球亮])", re.IGNORECASE), 1, 61),
     (re.compile(r"\ba few days ago\b|前几天|几天前", re.IGNORECASE), 1, 10),
 )
+_LAST_YEAR: Final = re.compile(r"\blast year\b|去年", re.IGNORECASE)
 # 五月二十二日, 二零二六年: numbers written out, before the sign of what they count.
 _WRITTEN: Final = re.compile(r"[〇零一二三四五六七八九十]{1,4}(?=\s?[年月日号號])")
 _DIGITS: Final = {sign: str(value) for value, sign in enumerate("零一二三四五六七八九")} | {
@@ -71,7 +72,18 @@ class NamedTime:
 def times_in(text: str, *, now: datetime) -> tuple[NamedTime, ...]:
     """Return the times a question names, at most six, what is more exact first; linear."""
     text = _WRITTEN.sub(_in_digits, text)
-    found: list[NamedTime] = []
+    found = [named for _, named in _named_in(text)]
+    found += _relative(text, now.date())
+    return tuple(found[:_MOST_TIMES])
+
+
+def time_phrases(text: str) -> list[str]:
+    """Return the stretches of a question that name a day, month or year. Linear."""
+    return [match[0] for match, _ in _named_in(text)]
+
+
+def _named_in(text: str) -> list[tuple[re.Match[str], NamedTime]]:
+    found: list[tuple[re.Match[str], NamedTime]] = []
     taken: list[tuple[int, int]] = []
     for pattern in _PATTERNS:
         for match in pattern.finditer(text):
@@ -79,9 +91,8 @@ def times_in(text: str, *, now: datetime) -> tuple[NamedTime, ...]:
             named = _named(match)
             if named and not any(start < last and first < end for first, last in taken):
                 taken.append((start, end))
-                found.append(named)
-    found += _relative(text, now.date())
-    return tuple(found[:_MOST_TIMES])
+                found.append((match, named))
+    return found
 
 
 def _in_digits(match: re.Match[str]) -> str:
@@ -96,6 +107,8 @@ def _in_digits(match: re.Match[str]) -> str:
 
 
 def _relative(text: str, today: date) -> Iterator[NamedTime]:
+    if _LAST_YEAR.search(text):
+        yield NamedTime(year=today.year - 1)
     for pattern, least, most in _RELATIVE:
         if pattern.search(text):
             yield NamedTime(first=today - timedelta(days=most), last=today - timedelta(days=least))

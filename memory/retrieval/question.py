@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from memory.providers.embeddings.texts import sentences_of
-from memory.retrieval.dates import NamedTime, times_in
+from memory.retrieval.dates import NamedTime, time_phrases, times_in
 from memory.retrieval.words import folded, hash_of, hashed, words_of
 
 # Words of names: runs of Latin letters, single Chinese characters.
@@ -31,7 +31,7 @@ _SMALL_TALK: Final = re.compile(
     r"(?:(?:hi|hey|hello|yo|good (?:morning|afternoon|evening|night)|bye|goodbye|see you(?: later)?|thx"
     r"|thanks(?: a lot)?|thank you(?: (?:so|very) much)?|please|ok(?:ay)?|k|yes|yep|yeah|no|nope|sure|right"
     r"|great|good|nice|cool|perfect|awesome|lol|haha+|hmm+|wow|oh|got it|i see|no problem|never ?mind"
-    r"|welcome|you're welcome|there|again|everyone|all)\b"
+    r"|welcome|you're welcome|there|again|everyone|all|how are you(?: today| doing)?|what's up)\b"
     r"|(?:谢谢|多谢|感谢|您|你|大家|好的?|嗨|哈+|嗯+|哦+|噢|喂|早上|上午|下午|晚上|早安|晚安|早|再见|拜拜|辛苦|收到"
     r"|知道|明白|了解|没问题|没事|行|可以|对|是的?|不是|不用|客气|帮助|帮忙|了|啦|呀|啊|吧|嘛|呢|吗|的|在))"
 )
@@ -54,6 +54,7 @@ class Question:
         names: Hashes of every stretch of it that could be somebody's name.
         proper: Hashes of the words that are written as names.
         times: The days, months and years it names.
+        time_words: Hashes of the words it names them with.
         asks_when: Whether it asks for a time.
         is_small_talk: It greets, thanks or nods, or has no letter at all: nothing bears on that.
         breadth: 0 for a question of one or two sentences, up to 1 for a passage of four or more:
@@ -64,6 +65,7 @@ class Question:
     names: frozenset[int]
     proper: frozenset[int]
     times: tuple[NamedTime, ...]
+    time_words: frozenset[int]
     asks_when: bool
     is_small_talk: bool
     breadth: float
@@ -76,10 +78,16 @@ def read_question(text: str, *, now: datetime) -> Question:
         names=_names(text),
         proper=_proper(text),
         times=times_in(text, now=now),
+        time_words=_time_words(text),
         asks_when=bool(_ASKS_WHEN.search(text)),
         is_small_talk=_is_small_talk(text),
         breadth=min(max(len(sentences_of(text)) - 2, 0) / 2, 1.0),
     )
+
+
+def _time_words(text: str) -> frozenset[int]:
+    found = {word for phrase in time_phrases(text) for word in words_of(phrase)}
+    return frozenset(hash_of(word) for word in found)
 
 
 def _tells(word: str) -> bool:

@@ -27,6 +27,7 @@ from memory.retrieval.signals import (
     deviation,
     form_signals,
     meaning_signals,
+    topic_share,
     word_signals,
 )
 
@@ -55,8 +56,8 @@ class Weight:
 
 
 WEIGHTS: Final[Mapping[str, Weight]] = {
-    "near": Weight("words", 0.35, usual=Usual(0.11, 0.12)),
-    "session": Weight("session", 0.5, passage=-0.2, usual=Usual(0.12, 0.11)),
+    "near": Weight("words", 0.35, usual=Usual(0.11, 0.12, most=10.0)),
+    "session": Weight("session", 0.5, passage=-0.2, usual=Usual(0.12, 0.11, most=8.0)),
     "share": Weight("words", 1.2),
     "own": Weight("words", 0.7),
     "meaning": Weight("meaning", 0.75, passage=1.5, usual=Usual(0.16, 0.1, most=4.5)),
@@ -76,6 +77,8 @@ _STANDING: Final = -5.8
 _MEANING: Final = 8.3
 _SHARE: Final = 2.9
 _DAY: Final = 4.1
+_TOPICAL_MEANING: Final = 0.2
+_TOPICAL_SHARE: Final = 0.5
 _UNKNOWN_NAME: Final = -2.4
 _PASSAGE: Final = 2.4
 _GAP: Final = 0.4
@@ -187,12 +190,23 @@ def _standing(
     names_unknown = 0.0
     if found is not None and question.proper & found.unknown:
         names_unknown = _UNKNOWN_NAME * narrow
-    common = _DAY * most["day"] + names_unknown + _PASSAGE * question.breadth
+    topic = 0.0 if found is None else topic_share(found, question.time_words, best)
+    day = _DAY * most["day"] * _topical(most.get("meaning", 0.0), topic)
+    common = day + names_unknown + _PASSAGE * question.breadth
     if "meaning" not in most:
         share = _WORDS_ONLY_SHARE * most.get("share", 0.0) * narrow
         return _WORDS_ONLY_STANDING + share + _WORDS_ONLY_GAP * gap + common
     share = _SHARE * most.get("share", 0.0) * narrow
     return _STANDING + _MEANING * most["meaning"] + share + _GAP * gap + common
+
+
+def _topical(meaning: float, share: float) -> float:
+    """Return how far the best entries bear on the question besides its day, 0 to 1.
+
+    That something was said on the day that a question names does not make it an answer.
+    """
+    near = (meaning - DEFAULT_COSINE.mean) / _TOPICAL_MEANING
+    return min(max(near, share / _TOPICAL_SHARE, 0.0), 1.0)
 
 
 def _gap(total: Floats) -> float:

@@ -16,9 +16,11 @@ from numpy.typing import NDArray
 from memory.retrieval.dates import nearness
 from memory.retrieval.neighbourhood import Floats, Neighbourhood
 from memory.retrieval.question import Question
+from memory.retrieval.records import KINDS
 from memory.retrieval.shelf_copy import ShelfCopy
 from memory.retrieval.traits import ASKS, DATED, TELLS
 
+_DOCUMENT: Final = KINDS.index("knowledge")
 _K1: Final = 1.2
 _B: Final = 0.75
 # Rare words stay telling in a shelf of few entries: as if so many others had none of them.
@@ -49,12 +51,14 @@ class WordCounts:
     Attributes:
         counts: One row a word, one column an entry.
         weights: How telling each word is (IDF).
+        words: The hashes of the words, one a row of `counts`.
         whole_weight: The sum of the weights, of words that no entry has too.
         unknown: Hashes of the words that no entry has.
     """
 
     counts: Floats
     weights: Floats
+    words: NDArray[np.uint32]
     whole_weight: float
     unknown: frozenset[int]
 
@@ -87,9 +91,19 @@ def count_words(copy: ShelfCopy, places: Neighbourhood, words: NDArray[np.uint32
     return WordCounts(
         counts=counts,
         weights=weights[known].astype(np.float32),
+        words=words[known],
         whole_weight=float(weights.sum()),
         unknown=frozenset(words[having == 0].tolist()),
     )
+
+
+def topic_share(found: WordCounts, time_words: frozenset[int], rows: NDArray[np.int64]) -> float:
+    """Return how much of the question some entries (by place) have, apart from its day's words."""
+    is_topic = ~np.isin(found.words, np.fromiter(time_words, dtype=np.uint32))
+    has = (found.counts[np.ix_(is_topic, rows)] > 0).astype(np.float32)
+    if not has.size:
+        return 0.0
+    return float((found.weights[is_topic] @ has).max()) / max(found.whole_weight, 1e-6)
 
 
 def bm25(counts: Floats, weights: Floats, lengths: Floats) -> Floats:
@@ -171,5 +185,6 @@ def form_signals(question: Question, places: Neighbourhood) -> dict[str, Floats]
         "tells": (traits & TELLS > 0).astype(np.float32),
         "dated": dated.astype(np.float32),
         "length": np.log1p(places.lengths),
-        "day": nearness(question.times, heads["said_at"]),
+        # A document is of a day, but was not said on it.
+        "day": nearness(question.times, heads["said_at"]) * (heads["kind"] != _DOCUMENT),
     }

@@ -99,6 +99,36 @@ def test_one_that_differs_a_little_among_entries_all_alike_is_not_far_off() -> N
     assert found.parts["meaning"].max() < 3
 
 
+@pytest.mark.req("A27")
+@pytest.mark.parametrize(
+    "question",
+    [
+        "Who won the match today?",
+        "今天谁赢了世界杯？",
+        "What did the pope say on November 2nd?",
+        "11月2日的股市",
+    ],
+)
+def test_day_alone_makes_nothing_relevant(question: str) -> None:
+    texts = ["I adopted a cat", "the router is new", "我们去了杭州", *FILLER]
+    vectors = [axis(place % 4) for place in range(len(texts))]
+    copy = copy_of(texts, vectors=vectors, days_ago=[0.1] * len(texts))
+    assert (ranked(copy, question, vector=axis(6)).relevance < 0.2).all()
+    assert (ranked(copy, question).relevance < 0.2).all()
+
+
+@pytest.mark.parametrize(
+    "question", ["Did we adopt a cat on November 2nd?", "11月2日我们去了哪里，杭州吗"]
+)
+def test_day_counts_for_what_answers_besides(question: str) -> None:
+    texts = ["we adopt a cat", "我们去了杭州", *FILLER]
+    then = copy_of(texts, sessions=list("abcdef"), days_ago=[0.1] * 6)
+    before = copy_of(texts, sessions=list("abcdef"), days_ago=[40] * 6)
+    on_the_day, earlier = (ranked(copy, question).relevance.max() for copy in (then, before))
+    assert on_the_day > 0.2
+    assert on_the_day > earlier
+
+
 def test_parts_sum_to_the_odds() -> None:
     copy = copy_of(["Anna: I ran on Monday", "Where?", *FILLER], vectors=[axis(0)] * 6)
     found = ranked(copy, "When did Anna run?", vector=axis(0))
