@@ -1,7 +1,8 @@
 """Looking into a person's memory for a client: search, grep and the timeline.
 
 An unknown person has nothing of their own, and is not made; search finds for them what the whole
-tenant shares, as a prompt would. A key limited to one agent sees what its role sees.
+tenant shares, as a prompt would. A key limited to one agent finds the memory of its role, which all
+agents of the role share, and of conversations only that agent's own.
 """
 
 from __future__ import annotations
@@ -172,18 +173,24 @@ def search_memories(*, principal: Principal, wanted: MemorySearch, now: datetime
             retrieval = find(scope=reach.scope, wanted=query, asked=asked, policy=policy, now=now)
             found, degraded = [_of_hit(hit) for hit in retrieval.hits], retrieval.trace.degraded
         if MESSAGE in wanted.kinds:
-            found += _messages(reach, text, wanted, policy, now)
+            found += _messages(reach, text, wanted, policy, principal.agent_id, now)
     found.sort(key=lambda one: (one.score, one.created_at, one.id), reverse=True)
     return FoundMemories(results=tuple(found[: wanted.limit]), degraded_by=degraded)
 
 
 def _messages(
-    reach: _Reach, text: str, wanted: MemorySearch, policy: Policy, now: datetime
+    reach: _Reach,
+    text: str,
+    wanted: MemorySearch,
+    policy: Policy,
+    agent_id: str | None,
+    now: datetime,
 ) -> list[FoundMemory]:
     query = MessageQuery(
         text=text,
         limit=wanted.limit,
         role=reach.role,
+        agent_id=agent_id,
         min_relevance=wanted.min_score,
         as_of=wanted.as_of,
     )
@@ -240,6 +247,7 @@ def grep_memories(*, principal: Principal, wanted: MemoryGrep) -> tuple[GrepHit,
         if reach is None:
             return ()
         rows = searchable_messages(scope=reach.scope, role=reach.role).filter(having, between)
+        rows = rows if principal.agent_id is None else rows.filter(thread__agent=principal.agent_id)
         heads = rows.annotate(head=Left("content", MOST_CHARACTERS), length=Length("content"))
         columns = ("id", "thread_id", "head", "length", "created_at")
         newest = heads.order_by("-created_at", "-id").values_list(*columns)[: wanted.limit]
@@ -265,6 +273,9 @@ def timeline_of(*, principal: Principal, user_id: str, role: str | None) -> Time
     if reach.role is not None:
         turns = turns.filter(agent__role=reach.role)
         threads = threads.filter(agent__role=reach.role)
+    if principal.agent_id is not None:
+        turns = turns.filter(agent=principal.agent_id)
+        threads = threads.filter(agent=principal.agent_id)
     turns = turns.filter(status__in=_SHOWN).defer("context", "metadata", "tool_steps")
     return TimelineSources(turns=turns, threads=threads)
 

@@ -41,6 +41,7 @@ class MessageQuery:
 
     Attributes:
         role: Only in threads with agents of this role; None for all.
+        agent_id: Only in threads with this agent.
         min_relevance: The share of the words' weight that a message must have more than.
         as_of: Only what was said by then.
     """
@@ -48,6 +49,7 @@ class MessageQuery:
     text: str
     limit: int
     role: str | None = None
+    agent_id: str | None = None
     min_relevance: float = 0.2
     as_of: datetime | None = None
 
@@ -131,6 +133,8 @@ def search_messages(*, scope: Scope, query: MessageQuery) -> FoundMessages:
     if not words.by_hash:
         return FoundMessages(hits=())
     rows = searchable_messages(scope=scope, role=query.role)
+    if query.agent_id is not None:
+        rows = rows.filter(thread__agent=query.agent_id)
     rows = rows.filter(created_at__lte=query.as_of) if query.as_of else rows
     candidates = _candidates(rows, words)
     if not candidates:

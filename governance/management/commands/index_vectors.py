@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from django.core.management.base import CommandParser
+from django.core.management.base import CommandError, CommandParser
 from django.db import connections
 from psycopg import sql
 
@@ -14,6 +14,8 @@ from memory.retrieval.nearest import index_names
 
 # Reading and writing goes on meanwhile. A row of another length is not in the index at all, since
 # the cast would fail on it.
+# What HNSW takes of halfvec. Source: the README of pgvector.
+_MOST_DIMENSIONS = 4_000
 _MAKE = sql.SQL(
     "CREATE INDEX CONCURRENTLY {name} ON memory_embedding"
     " USING hnsw ((vector::halfvec({n})) halfvec_cosine_ops)"
@@ -39,6 +41,8 @@ class Command(CredenceCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         """Drop what there is under the name, a broken one too, and build."""
         dimensions = int(options["model_dimensions"])
+        if not 1 <= dimensions <= _MOST_DIMENSIONS:
+            raise CommandError(f"An index takes vectors of 1 to {_MOST_DIMENSIONS} dimensions.")
         tenant_id = None if options["all"] else find_tenant(slug=options["tenant"]).id
         shared, own = index_names(dimensions=dimensions, tenant_id=tenant_id or "_")
         name = shared if tenant_id is None else own

@@ -9,7 +9,7 @@ from urllib.parse import quote
 import pytest
 
 from memory.rls import scoped_transaction
-from tests.factories import NOW, make_end_user, make_key, make_thread, scope_of
+from tests.factories import NOW, make_agent, make_end_user, make_key, make_thread, scope_of
 from tests.threads.api.client import Api, code_of
 from tests.threads.tools.rooms import Room, make_room
 from threads.models import ThreadSummary
@@ -64,6 +64,21 @@ def test_case_119_grep_takes_signs_literally(room: Room) -> None:
     assert [one["content"] for one in grep(room, "a\\b")] == ["a\\b"]
     assert len(grep(room, "a*b")) == 4
     assert [one["content"] for one in grep(room, "STRASSE")] == ["Straße"]
+
+
+def test_key_of_one_agent_reads_that_agents_conversations_alone(room: Room) -> None:
+    room.say("shared word of mine")
+    other = make_agent(room.tenant, room.agent.provider, name="other", role=room.agent.role)
+    elsewhere = make_thread(other, room.person)
+    for agent, seen in ((room.agent, True), (other, False)):
+        api = Api(make_key(room.tenant, agent_id=agent.pk))
+        body = {"query": "shared word", "user_id": room.person.user_id}
+        assert bool(api.post(GREP, body).json()["results"]) is seen
+        asked = body | {"kinds": ["message"], "min_score": 0}
+        assert bool(api.post("/v1/memories/search", asked).json()["results"]) is seen
+        path = f"/v1/users/{quote(room.person.user_id, safe='')}/timeline"
+        threads = {row["thread_id"] for row in api.get(path).json()["results"]}
+        assert threads <= ({room.thread.pk} if seen else {elsewhere.pk})
 
 
 def test_grep_of_a_long_text_is_cut_with_a_mark(room: Room) -> None:
