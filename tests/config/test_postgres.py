@@ -255,9 +255,12 @@ class TestKilled:
         """A starter in its own process group gets SIGINT as a terminal would send it."""
         server = make_server()
         program = f"""
+            import signal
             import sys
             from pathlib import Path
             from config.local.postgres import EmbeddedPostgres
+            # A shell that starts this suite behind itself has it ignore the signal.
+            signal.signal(signal.SIGINT, signal.default_int_handler)
             EmbeddedPostgres(data_dir=Path({str(open_tmp_path / "pg")!r}), is_durable=False).start()
             sys.stdout.write("up"); sys.stdout.flush()
             sys.stdin.read()
