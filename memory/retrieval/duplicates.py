@@ -43,29 +43,44 @@ def duplicate_key(text: str, *, said_at: datetime, speaker: str = "") -> bytes:
         said_at: The time of what it says.
         speaker: Whose words these are: "me too" of two people is two things.
     """
-    shadow = folded(text).translate(_APOSTROPHES)
-    for short, long in _SHORT:
-        shadow = shadow.replace(short, long)
     traits = traits_of(text)
     day = said_at.date().isoformat() if traits & DATED else ""
     asks = "?" if traits & ASKS else ""
-    pieces = "\x1f".join(_PIECE.findall(shadow)) or shadow
-    whole = "\x1e".join((folded(speaker), day, asks, pieces))
+    whole = "\x1e".join((folded(speaker), day, asks, pieces_of(text)))
     return hashlib.blake2b(whole.encode("utf-8", "surrogatepass"), digest_size=16).digest()
 
 
+def pieces_of(text: str) -> str:
+    """Return the folded pieces of a text, which two that say the same have alike; linear."""
+    shadow = folded(text).translate(_APOSTROPHES)
+    if "'" in shadow or "cannot" in shadow:
+        for short, long in _SHORT:
+            shadow = shadow.replace(short, long)
+    return "\x1f".join(_PIECE.findall(shadow)) or shadow
+
+
 def without_duplicates(
-    items: Sequence[Item], *, key: Callable[[Item], bytes], most: int
+    items: Sequence[Item],
+    *,
+    rough: Callable[[Item], str],
+    key: Callable[[Item], bytes],
+    most: int,
 ) -> tuple[list[Item], int]:
     """Return the first items of their key, in order, at most so many, and how many repeat one.
 
-    Cost: a key for each item that is looked at; those behind the last one kept are not.
+    Cost: what is rough of each item that is looked at, and keys of those in which that is alike;
+    those behind the last one kept are not looked at.
     """
-    firsts: dict[bytes, Item] = {}
+    kept: list[Item] = []
+    alike: dict[str, list[Item]] = {}
     repeated = 0
     for item in items:
-        if len(firsts) >= most:
+        if len(kept) >= most:
             break
-        known = firsts.setdefault(key(item), item)
-        repeated += known is not item
-    return list(firsts.values()), repeated
+        others = alike.setdefault(rough(item), [])
+        if others and key(item) in {key(other) for other in others}:
+            repeated += 1
+            continue
+        others.append(item)
+        kept.append(item)
+    return kept, repeated

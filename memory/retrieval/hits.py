@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import timedelta
 
-from memory.retrieval.duplicates import duplicate_key, without_duplicates
+from memory.retrieval.duplicates import duplicate_key, pieces_of, without_duplicates
 from memory.retrieval.found_rows import FoundRow
 from memory.retrieval.results import Hit, RecallQuery, Scores
 from memory.retrieval.scoring import credence, frequency, half_life_of, recency, weighted
@@ -61,6 +61,7 @@ def collapsed(
     """
     return without_duplicates(
         hits,
+        rough=lambda hit: pieces_of(hit.content),
         key=lambda hit: duplicate_key(
             hit.content, said_at=hit.said_at, speaker=rows[hit.entry_id].speaker
         ),
