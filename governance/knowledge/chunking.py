@@ -75,7 +75,8 @@ def chunks(text: str) -> list[Chunk]:
     found: list[Chunk] = []
     for span in _spans(text):
         start, end = _trimmed(text, span.start, span.end)
-        if start < end:
+        # Where only blanks follow a repeated sentence, there is nothing new to tell.
+        if start < end and (not found or end > found[-1].end):
             found.append(
                 Chunk(
                     position=len(found),

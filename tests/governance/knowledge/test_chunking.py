@@ -40,6 +40,11 @@ def check(text: str, found: list[Chunk]) -> None:
 @settings(max_examples=300, deadline=None)
 @given(st.lists(PIECES, max_size=25).map("".join))
 @example("a" * 481 + "\u0301" * 200)
+@example(
+    "# 标题\n# 标题\n# 标题\n数据结构的试卷共八道大题，图论占三成。"
+    + "1234567890" * 30
+    + "# 标题\n```\n# no\n```\n"
+)
 def test_chunks_cover_the_text_in_order_and_none_is_too_long(text: str) -> None:
     check(text, chunks(text))
 
