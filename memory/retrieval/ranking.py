@@ -16,7 +16,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from memory.retrieval.codes import Vector
+from memory.retrieval.codes import Vector, cosines_of
 from memory.retrieval.neighbourhood import Floats, Neighbourhood
 from memory.retrieval.question import Question
 from memory.retrieval.shelf_copy import ShelfCopy
@@ -220,11 +220,7 @@ def _gap(total: Floats) -> float:
 def _cosines(copy: ShelfCopy, vector: Vector | None) -> Floats:
     if vector is None or copy.codes is None:
         return np.full(len(copy), np.nan, dtype=np.float32)
-    steps = copy.codes["steps"].astype(np.float32)
-    scales = copy.codes["scale"]
-    found: Floats = (steps @ vector.astype(np.float32, copy=False)) * scales
-    found[scales == 0] = np.nan
-    return found
+    return cosines_of(copy.codes, vector)
 
 
 def _like_default(cosines: Floats, usual: Usual | None) -> Floats:
