@@ -1,4 +1,4 @@
-"""The books of memory work: one row for each model call, and the wish for another round."""
+"""The book of memory work: one row for each model call."""
 
 from __future__ import annotations
 
@@ -6,8 +6,7 @@ from collections.abc import Sequence
 
 from django.utils import timezone
 
-from memory import jobs
-from memory.models import Job, JobKind, MemoryOp
+from memory.models import Job, MemoryOp
 from memory.rls import scoped_transaction
 from memory.scope import Scope
 from threads.chat import memory_providers, price
@@ -61,22 +60,3 @@ def book_calls(
                 cost_usd=cost.usd,
                 at=now,
             )
-
-
-def ask_again(*, scope: Scope, claim: jobs.Claim) -> None:
-    """Ask for another round of this very job, once it is through. Cost: one transaction.
-
-    Raises:
-        LeaseLostError: The job was claimed again; that claim goes on instead.
-    """
-    job = jobs.NewJob(
-        kind=JobKind(claim.kind),
-        thread_id=claim.thread_id,
-        run_id=claim.run_id,
-        end_user_id=claim.end_user_id,
-        dedupe_key=claim.dedupe_key,
-        cursor_to=claim.cursor_to,
-    )
-    with scoped_transaction(scope):
-        jobs.hold(scope=scope, claim=claim)
-        jobs.enqueue(scope=scope, job=job, now=timezone.now())

@@ -27,7 +27,7 @@ from memory.scope import Scope
 from memory.tokens import estimate
 from threads.chat import memory_providers, provider_config
 from threads.history import SHOWN, ThreadView, TurnHead, needs_roll, read_view
-from threads.memory_calls import ask_again, book_calls
+from threads.memory_calls import book_calls
 from threads.models import Agent, Run, RunStatus, Thread, ThreadSummary
 from threads.summarizer import (
     SummaryTask,
@@ -83,7 +83,7 @@ def roll_summary(*, scope: Scope, claim: jobs.Claim) -> None:
             calls=written.calls,
         )
         thrown_away += not _store(scope, claim, reading, written)
-    ask_again(scope=scope, claim=claim)
+    jobs.ask_again(scope=scope, claim=claim, now=timezone.now())
 
 
 def find_roll(*, scope: Scope, thread_id: str) -> jobs.NewJob | None:

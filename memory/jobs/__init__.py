@@ -8,7 +8,17 @@ bell that is lost, doubled, late or out of order changes nothing.
 from __future__ import annotations
 
 from memory.jobs.bell import ring, ring_control
-from memory.jobs.book import claim, complete, due_jobs, enqueue, enqueue_all, fail, hold, retry
+from memory.jobs.book import (
+    ask_again,
+    claim,
+    complete,
+    due_jobs,
+    enqueue,
+    enqueue_all,
+    fail,
+    hold,
+    retry,
+)
 from memory.jobs.records import (
     MAX_ATTEMPTS,
     Claim,
@@ -24,6 +34,7 @@ __all__ = [
     "LeaseLostError",
     "NewJob",
     "OutsideTransactionError",
+    "ask_again",
     "claim",
     "complete",
     "due_jobs",

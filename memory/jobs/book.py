@@ -26,7 +26,7 @@ from memory.jobs.records import (
     OutsideTransactionError,
 )
 from memory.lanes import lane_key, lane_of
-from memory.models import Job, JobStatus
+from memory.models import Job, JobKind, JobStatus
 from memory.rls import open_scope, scoped_transaction
 from memory.scope import Scope
 
@@ -194,6 +194,25 @@ def hold(*, scope: Scope, claim: Claim) -> None:
         cursor.execute(_HOLD, (claim.job_id, claim.tenant_id, claim.epoch))
         if cursor.fetchone() is None:
             raise LeaseLostError
+
+
+def ask_again(*, scope: Scope, claim: Claim, now: datetime) -> None:
+    """Ask for another round of this very job, once it is through. Cost: one transaction.
+
+    Raises:
+        LeaseLostError: The job was claimed again; that claim goes on instead.
+    """
+    job = NewJob(
+        kind=JobKind(claim.kind),
+        thread_id=claim.thread_id,
+        run_id=claim.run_id,
+        end_user_id=claim.end_user_id,
+        dedupe_key=claim.dedupe_key,
+        cursor_to=claim.cursor_to,
+    )
+    with scoped_transaction(scope):
+        hold(scope=scope, claim=claim)
+        enqueue(scope=scope, job=job, now=now)
 
 
 def complete(*, scope: Scope, claim: Claim, now: datetime) -> None:

@@ -10,6 +10,8 @@ from __future__ import annotations
 from time import monotonic
 from typing import Final
 
+from django.utils import timezone
+
 from memory import jobs
 from memory.models import JobKind
 from memory.rls import scoped_transaction
@@ -18,7 +20,7 @@ from threads.chat import memory_providers, provider_config
 from threads.forest.passes import StoredNode, ask_for, mend, node_job, store_node
 from threads.forest.reading import next_chunk, read_forest, roots_to_merge
 from threads.forest.sources import Keeper, NodeDraft, read_chunk, read_keeper, read_merge
-from threads.memory_calls import ask_again, book_calls
+from threads.memory_calls import book_calls
 from threads.models import Run
 from threads.node_writer import NodeTask, write_node
 
@@ -46,7 +48,7 @@ def build_nodes(*, scope: Scope, claim: jobs.Claim) -> None:
         thrown_away += stored is None
         if stored is not None and stored.is_merge_due:
             return
-    ask_again(scope=scope, claim=claim)
+    jobs.ask_again(scope=scope, claim=claim, now=timezone.now())
 
 
 def consolidate_nodes(*, scope: Scope, claim: jobs.Claim) -> None:
@@ -67,7 +69,7 @@ def consolidate_nodes(*, scope: Scope, claim: jobs.Claim) -> None:
             if mend(scope=scope, claim=claim):
                 return
             thrown_away += 1
-    ask_again(scope=scope, claim=claim)
+    jobs.ask_again(scope=scope, claim=claim, now=timezone.now())
 
 
 def find_nodes(*, scope: Scope, thread_id: str) -> jobs.NewJob | None:

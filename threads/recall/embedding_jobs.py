@@ -51,7 +51,7 @@ def embed_entries(*, scope: Scope, claim: jobs.Claim) -> None:
         ensure_default_model(scope=scope, now=timezone.now())
     for model in models_to_fill(scope=scope):
         if not fill_shelf(scope=scope, claim=claim, shelf_id=shelf_id, model=model, until=until):
-            _ask_again(scope, claim)
+            jobs.ask_again(scope=scope, claim=claim, now=timezone.now())
             return
 
 
@@ -68,10 +68,10 @@ def reembed(*, scope: Scope, claim: jobs.Claim) -> None:
     model_id = claim.dedupe_key.partition(":")[2]
     model = find_model(scope=scope, model_id=model_id, status=EmbeddingStatus.BUILDING)
     if model is not None and not _is_built(scope, claim, model, until):
-        _ask_again(scope, claim)
+        jobs.ask_again(scope=scope, claim=claim, now=timezone.now())
         return
     if not _delete_retired(scope, claim, until):
-        _ask_again(scope, claim)
+        jobs.ask_again(scope=scope, claim=claim, now=timezone.now())
 
 
 def reembed_job(*, model_id: str) -> jobs.NewJob:
@@ -148,17 +148,3 @@ def _delete_retired(scope: Scope, claim: jobs.Claim, until: float) -> bool:
             if not vectors.filter(pk__in=list(ids)).delete()[0]:
                 return True
     return False
-
-
-def _ask_again(scope: Scope, claim: jobs.Claim) -> None:
-    """Ask for another round of this very job."""
-    job = jobs.NewJob(
-        kind=JobKind(claim.kind),
-        thread_id=claim.thread_id,
-        run_id=claim.run_id,
-        end_user_id=claim.end_user_id,
-        dedupe_key=claim.dedupe_key,
-    )
-    with scoped_transaction(scope):
-        jobs.hold(scope=scope, claim=claim)
-        jobs.enqueue(scope=scope, job=job, now=timezone.now())
