@@ -170,4 +170,3 @@ class Retrieval:
 
     hits: tuple[Hit, ...]
     trace: RetrievalTrace
-    extra: Mapping[str, Any] = field(default_factory=dict)
