@@ -88,8 +88,8 @@ def make_pool(url: str, *, count: int, dimensions: int = 512) -> Pool:
     ]
     vectors = numbers.normal(size=(count, dimensions)).astype(np.float32)
     vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
+    drop_pool(url)
     with psycopg.connect(url, autocommit=True) as connection, connection.cursor() as cursor:
-        cursor.execute("DROP TABLE IF EXISTS bench_pool, bench_plain")
         cursor.execute(_POOL)
         with cursor.copy("COPY bench_pool FROM STDIN") as copy:
             for place, (text, vector) in enumerate(zip(texts, vectors, strict=True)):
@@ -101,6 +101,12 @@ def make_pool(url: str, *, count: int, dimensions: int = 512) -> Pool:
                 terms = sorted(set(words_of(text)))
                 copy.write_row((place, text, terms, pack(described), listed, code_of(vector), at))
     return Pool(texts=texts, vectors=vectors)
+
+
+def drop_pool(url: str) -> None:
+    """Take the pool away again: the suite's database has no table that is not the product's."""
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute("DROP TABLE IF EXISTS bench_pool, bench_plain")
 
 
 def fill(url: str, *, tenant: str, model: str, first: int, people: int, each: int) -> None:

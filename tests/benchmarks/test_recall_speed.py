@@ -68,8 +68,7 @@ def house(committed_db: None, superuser_url: str) -> Iterator[House]:
     process_cache().clear()
     yield made
     process_cache().clear()
-    with psycopg.connect(superuser_url, autocommit=True) as superuser:
-        superuser.execute("DROP TABLE IF EXISTS bench_pool, bench_plain")
+    recall_rows.drop_pool(superuser_url)
 
 
 def fill(house: House, *, first: int, people: int, each: int = EACH) -> None:

@@ -27,7 +27,16 @@ from tests.fakes.openai_replies import (
     text,
 )
 from tests.fakes.openai_server import FakeOpenAI
-from tests.talking import API_KEY, fake_provider, last_of, new_thread, ops_of, prepare, stored_run
+from tests.talking import (
+    API_KEY,
+    fake_provider,
+    last_of,
+    new_thread,
+    ops_of,
+    prepare,
+    session_of,
+    stored_run,
+)
 from tests.talking import tell as record
 from tests.threads.hostile import is_memory_work
 from tests.threads.tooled import trace_of
@@ -37,6 +46,8 @@ from threads.pipeline import PreparedRun
 
 GOOD = "2026-06-12 老师决定把第三题换成红黑树，CNRY-told。"
 QUICK = {"connect": 2, "first_token": 0.4, "between": 0.4, "total": 1}
+# Whoever answers at all does so within this, also on a machine that has other work.
+PATIENT = {"connect": 10, "first_token": 30, "between": 30, "total": 60}
 
 
 @dataclass(kw_only=True)
@@ -64,6 +75,12 @@ class Squeezed:
         assert isinstance(last_of(prepared), Completed)
         return prepared
 
+    def hurry(self) -> None:
+        """Let the provider have less than a second."""
+        with scoped_transaction(session_of(self.thread)):
+            self.agent.provider.timeouts = QUICK
+            self.agent.provider.save(update_fields=["timeouts"])
+
     @property
     def asked(self) -> str:
         """The run's own request, as it arrived."""
@@ -77,7 +94,7 @@ def squeezed(committed_db: None, server: FakeOpenAI, request: Any) -> Squeezed:
     tenant = make_tenant()
     agent = make_agent(
         tenant,
-        provider=fake_provider(tenant, server, timeouts=QUICK),
+        provider=fake_provider(tenant, server, timeouts=PATIENT),
         model="fake-1",
         context_window=2600,
         max_output_tokens=256,
@@ -172,6 +189,8 @@ def test_bad_summary_is_not_used_and_the_run_succeeds_with_the_extractive_one(
 ) -> None:
     """182, 184, 185, 188, 191, K3, D4: in the stand-in summary, books and trace included."""
     reply, outcome = BAD[name]
+    if outcome == "provider_timeout":
+        squeezed.hurry()
     prepared = squeezed.ask(reply)
     assert squeezed.asked.endswith("最后的问题")
     assert "CNRY-bad" not in squeezed.asked

@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from memory.retrieval.results import Retrieval
-from tests.benchmarks.recall_rows import fill, make_pool
+from tests.benchmarks.recall_rows import drop_pool, fill, make_pool
 from tests.factories import make_tenant
 from tests.shelving import SETTINGS, Person, ask, make_model, make_person, query_of, shelve
 
 pytestmark = pytest.mark.req("B18")
+
+
+@pytest.fixture
+def pool_url(committed_db: None, superuser_url: str) -> Iterator[str]:
+    yield superuser_url
+    drop_pool(superuser_url)
 
 
 def top(person: Person, model_id: str, vector: np.ndarray, exact_rows: int) -> Retrieval:
@@ -27,19 +34,19 @@ def top(person: Person, model_id: str, vector: np.ndarray, exact_rows: int) -> R
 )
 @pytest.mark.timeout(600)
 def test_cases_13_and_14_crowd_beside_a_small_tenant_changes_nothing(
-    committed_db: None, superuser_url: str, people: int, each: int
+    pool_url: str, people: int, each: int
 ) -> None:
     """200 rows beside 20,000 (200,000 in the slow form), the question's near-duplicates among them."""
     small = make_person()
     model = make_model(small.tenant, 512)
     texts = [f"red tea {place}" for place in range(200)]
     shelve(small, texts, model=model)
-    pool = make_pool(superuser_url, count=each)
+    pool = make_pool(pool_url, count=each)
     vector = pool.vectors[3]
     before = [top(small, model.id, vector, rows) for rows in (20_000, 100)]
     crowded = make_tenant()
     crowd = make_model(crowded, 512)
-    fill(superuser_url, tenant=crowded.id, model=crowd.id, first=1, people=people, each=each)
+    fill(pool_url, tenant=crowded.id, model=crowd.id, first=1, people=people, each=each)
     after = [top(small, model.id, vector, rows) for rows in (20_000, 100)]
     for found in (*before, *after):
         assert len(found.hits) == 20
