@@ -6,18 +6,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from governance.gate import Admitted, Blocked, admit
+from governance.gate import Blocked, admit
+from memory.cleared import Cleared
 
 
-def admitted(text: str, **values: object) -> Admitted:
+def admitted(text: str, **values: object) -> Cleared:
     result = admit(text=text, tier="observed", **values)  # type: ignore[arg-type]
-    assert isinstance(result, Admitted)
+    assert isinstance(result, Cleared)
     return result
 
 
 @pytest.mark.parametrize("text", ["I moved to Lyon in May.", "我五月搬到了里昂。"])
 def test_plain_text_is_admitted_as_it_is(text: str) -> None:
-    assert admitted(text, run_status="succeeded") == Admitted(text=text, tier="observed")
+    assert admitted(text, run_status="succeeded") == Cleared(text=text, tier="observed")
 
 
 @pytest.mark.req("B13", "B21")
@@ -105,7 +106,7 @@ def test_text_after_a_finished_order_is_not_blamed_for_it() -> None:
 @given(text=st.text(max_size=300))
 def test_admitting_what_was_admitted_changes_nothing_more(text: str) -> None:
     first = admit(text=text, tier="observed")
-    if isinstance(first, Admitted):
+    if isinstance(first, Cleared):
         again = admit(text=first.text, tier="observed")
-        assert isinstance(again, Admitted)
+        assert isinstance(again, Cleared)
         assert again.text == first.text

@@ -8,7 +8,8 @@ from typing import Final
 
 from django.db.models.functions import Left
 
-from governance.gate import MOST_BEFORE, UNTRUSTED, Admitted, admit
+from governance.gate import MOST_BEFORE, UNTRUSTED, admit
+from memory.cleared import Cleared
 from memory.retrieval.records import Described, pack
 from memory.scope import Scope
 from memory.store import NewEntry, NewRecall
@@ -122,7 +123,7 @@ def _learn(thread: Thread, run: Run, message: _UserMessage, before: Sequence[str
     said = admit(text=run.input, tier=_TIER, run_status=run.status, before=before[-MOST_BEFORE:])
     answered = admit(text=run.output, tier=_TIER, run_status=run.status)
     name = admit(text=message.speaker or speaker_in(_text(said)) or "", tier=_TIER)
-    tiers = {part.tier for part in (said, answered, name) if isinstance(part, Admitted)}
+    tiers = {part.tier for part in (said, answered, name) if isinstance(part, Cleared)}
     recall = NewRecall(
         run_id=run.pk,
         said=_text(said),
@@ -138,4 +139,4 @@ def _learn(thread: Thread, run: Run, message: _UserMessage, before: Sequence[str
 
 
 def _text(part: object) -> str:
-    return part.text if isinstance(part, Admitted) else ""
+    return part.text if isinstance(part, Cleared) else ""
