@@ -81,6 +81,7 @@ RULES: Final[Mapping[str, Rule]] = {
     "facts_tokens": _count(400, "tokens", 0, 4000),
     "core_tokens": _count(800, "tokens", 0, 4000),
     "core_chars": _count(1000, "characters", 0, 16_000),
+    "core_facts": _count(30, "facts", 1, 200),
     "thread_tokens": _count(2000, "tokens", 200, 16_000),
     "summary_tokens": _count(600, "tokens", 200, 16_000),
     "recent_tokens": _count(1200, "tokens", 200, 16_000),
@@ -129,9 +130,12 @@ RULES: Final[Mapping[str, Rule]] = {
     "retrieval_limit_ms": _count(300, "milliseconds", 10, 10_000),
     "writeback": _switch(is_on=True),
     "learn_from_turns": _switch(is_on=False),
+    "extract_core": _switch(is_on=True),
     "extract_on_import": _switch(is_on=False),
     "archive_artifacts": _switch(is_on=False),
     "allow_facts": _switch(is_on=True),
+    "four_eyes": _switch(is_on=False),
+    "govern_with_write": _switch(is_on=False),
     "knowledge_admit": _switch(is_on=False),
     "knowledge_kinds": _names(
         "article faq handbook manual note policy reference report", refused=PROCESS_KINDS

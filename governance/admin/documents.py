@@ -16,11 +16,8 @@ from governance.admin.base import ScopedModelAdmin
 from governance.admin.filters import ScopedRelatedFilter
 from governance.admin.site import site
 from governance.admin.text import shown
-from governance.knowledge.decisions import (
-    MOST_REASON_CHARACTERS,
-    admit_document,
-    refuse_document,
-)
+from governance.decisions import MOST_REASON_CHARACTERS
+from governance.knowledge.decisions import admit_document, refuse_document
 from governance.permissions import Permission
 from memory.models import KnowledgeDocument
 from memory.scope import Scope

@@ -10,7 +10,7 @@ from datetime import datetime
 from typing import Final
 
 from governance import audit
-from governance.knowledge.problems import AlreadyDecidedError
+from governance.decisions import MOST_REASON_CHARACTERS, AlreadyDecidedError
 from governance.secrets import strip_secrets
 from memory import jobs, store
 from memory.errors import NotFoundError
@@ -19,7 +19,6 @@ from memory.rls import scoped_transaction
 from memory.scope import Scope
 
 JOB_KEY: Final = f"{JobKind.INDEX_KNOWLEDGE}:"
-MOST_REASON_CHARACTERS: Final = 500
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from memory.errors import ConflictError, CredenceError, InvalidInputError
+from memory.errors import CredenceError, InvalidInputError
 
 
 class UnreadableDocumentError(InvalidInputError):
@@ -40,9 +40,3 @@ class NotAdmittedError(CredenceError):
     """The knowledge base does not take this document."""
 
     code = "not_admitted"
-
-
-class AlreadyDecidedError(ConflictError):
-    """This document was decided the other way already."""
-
-    code = "already_decided"

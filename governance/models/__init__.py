@@ -3,6 +3,16 @@
 from __future__ import annotations
 
 from governance.models.audit import AuditEntry
+from governance.models.candidate import (
+    BulkDecision,
+    BulkStatus,
+    CandidateStatus,
+    CoreCandidate,
+    EntityCandidate,
+    EntityCandidateStatus,
+    Extraction,
+)
+from governance.models.correction import Correction
 from governance.models.grants import (
     AgentGroupGrant,
     AgentUserGrant,
@@ -23,8 +33,16 @@ __all__ = [
     "AgentUserGrant",
     "ApiKey",
     "AuditEntry",
+    "BulkDecision",
+    "BulkStatus",
+    "CandidateStatus",
+    "CoreCandidate",
+    "Correction",
     "EndUserGroupGrant",
     "EndUserUserGrant",
+    "EntityCandidate",
+    "EntityCandidateStatus",
+    "Extraction",
     "KeyScope",
     "TeamGroupGrant",
     "TeamUserGrant",

@@ -51,7 +51,15 @@ class EntryKind(models.TextChoices):
     """What an index entry leads to."""
 
     RECALL = "recall"
+    ITEM = "item"
+    CORE = "core"
     KNOWLEDGE = "knowledge"
+
+
+def _leads_to(*, kind: str, column: str) -> models.Q:
+    """Return the condition that an entry of this kind leads by this column and by no other."""
+    columns = ("recall", "chunk", "item", "fact")
+    return models.Q(kind=kind, **{f"{name}__isnull": name != column for name in columns})
 
 
 class IndexEntry(TenantModel):
@@ -64,7 +72,7 @@ class IndexEntry(TenantModel):
     walls = Walls(user="end_user_id", team="team_id")
     personal = frozenset({"packed"})
     kept = frozenset(
-        "id tenant end_user team shelf kind role recall chunk version tier confidence uses"
+        "id tenant end_user team shelf kind role recall chunk item fact version tier confidence uses"
         " last_used_at as_of created_at".split()
     )
 
@@ -82,6 +90,12 @@ class IndexEntry(TenantModel):
     chunk = models.ForeignKey(
         "memory.KnowledgeChunk", on_delete=models.CASCADE, null=True, related_name="+"
     )
+    item = models.ForeignKey(
+        "memory.MemoryItem", on_delete=models.CASCADE, null=True, related_name="+"
+    )
+    fact = models.ForeignKey(
+        "memory.CoreFact", on_delete=models.CASCADE, null=True, related_name="+"
+    )
     version = models.BigIntegerField(help_text="The shelf's version that this entry came with.")
     packed = models.BinaryField()
     tier = models.CharField(max_length=16)
@@ -96,10 +110,14 @@ class IndexEntry(TenantModel):
             tenant_unique("indexentry"),
             models.UniqueConstraint(fields=["tenant", "recall"], name="indexentry_recall_uniq"),
             models.UniqueConstraint(fields=["tenant", "chunk"], name="indexentry_chunk_uniq"),
+            models.UniqueConstraint(fields=["tenant", "item"], name="indexentry_item_uniq"),
+            models.UniqueConstraint(fields=["tenant", "fact"], name="indexentry_fact_uniq"),
             models.CheckConstraint(
                 condition=(
-                    models.Q(kind="recall", recall__isnull=False, chunk__isnull=True)
-                    | models.Q(kind="knowledge", recall__isnull=True, chunk__isnull=False)
+                    _leads_to(kind="recall", column="recall")
+                    | _leads_to(kind="knowledge", column="chunk")
+                    | _leads_to(kind="item", column="item")
+                    | _leads_to(kind="core", column="fact")
                 ),
                 name="indexentry_leads_to_one",
             ),

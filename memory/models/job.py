@@ -27,6 +27,12 @@ class JobKind(models.TextChoices):
     INDEX_KNOWLEDGE = "index_knowledge"
     EMBED = "embed"
     REEMBED = "reembed"
+    EXTRACT_CORE = "extract_core"
+    PROPOSE_ENTITIES = "propose_entities"
+    DECAY_WEIGHTS = "decay_weights"
+    ARCHIVE_ARTIFACTS = "archive_artifacts"
+    EXPIRE = "expire"
+    BULK_DECIDE = "bulk_decide"
 
 
 class Job(TenantModel):

@@ -7,7 +7,7 @@ from typing import Any, Final
 import re2
 from rest_framework import serializers
 
-from governance.knowledge.decisions import MOST_REASON_CHARACTERS
+from governance.decisions import MOST_REASON_CHARACTERS
 from governance.knowledge.documents import MOST_TITLE_CHARACTERS
 from memory.models import DocumentStatus
 from threads.api.fields import StrictText, UserId, UtcTime
