@@ -9,16 +9,17 @@ shows it cleaned.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Final, Literal
 
 from governance import audit
-from governance.policy_rules import Policy
+from governance.pii import Finding, Group, find_pii
+from governance.policy_rules import RULES, Policy
 from governance.redlines import find_redlines, mask_redlines
 from governance.secrets import strip_secrets
-from memory.cleared import Cleared
+from memory.cleared import Cleared, PiiSpan
 from memory.language import dominant_language
 from memory.sanitize import hits_in, joined_orders
 from memory.scope import Scope
@@ -27,6 +28,11 @@ UNTRUSTED: Final = "untrusted"
 # How many texts before one are read together with it: longer chains are no order any more.
 MOST_BEFORE: Final = 8
 _SUCCEEDED: Final = "succeeded"
+_GROUPS: Final[tuple[Group, ...]] = ("pii_identity", "pii_contact", "pii_uncertain")
+# Actions of policy after which something personal still stands in the text, and after which not.
+_KEPT: Final = frozenset({"tag", "hold"})
+_GOES: Final = frozenset({"mask", "strip"})
+_MOST_ROUNDS: Final = 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,19 +73,92 @@ def admit(
     if not text.strip():
         return Blocked(reason="empty")
     language: Literal["zh", "en"] = "zh" if dominant_language(text) == "zh" else "en"
+    actions = _actions(policy)
     stripped = strip_secrets(text)
-    if redlines == "block" and (beyond := find_redlines(stripped.text)):
-        return Blocked(reason="redline", kinds=tuple(sorted({one.kind for one in beyond})))
-    masked = mask_redlines(stripped.text, language=language)
-    if most_characters is not None and len(masked.text) > most_characters:
+    refused = _refused(stripped.text, actions, redlines)
+    if refused is not None:
+        return refused
+    clean, findings, kinds = _cleaned(stripped.text, actions, language)
+    if not clean.strip():
+        return Blocked(reason="empty", kinds=tuple(sorted(kinds)))
+    if most_characters is not None and len(clean) > most_characters:
         return Blocked(reason="too_long")
-    markers = _markers(masked.text, before)
+    markers = _markers(clean, before)
     return Cleared(
-        text=masked.text,
+        text=clean,
         tier=UNTRUSTED if markers else tier,
-        removed=tuple(sorted((*stripped.kinds, *masked.kinds))),
+        pii=tuple(
+            PiiSpan(kind=one.kind, start=one.start, end=one.end)
+            for one in findings
+            if actions[one.group] in _KEPT
+        ),
+        removed=tuple(sorted({*stripped.kinds, *kinds})),
         markers=markers,
+        is_held=any(actions[one.group] == "hold" for one in findings),
     )
+
+
+def stored(*, text: str, tier: str) -> Cleared:
+    """Return a text that was read from long-term memory, whose writers all came through here.
+
+    For what is cut from it, so that a newer rule does not move the places of older cuts; who may
+    call this is on the list of tests/test_gate_walk.py.
+    """
+    return Cleared(text=text, tier=tier)
+
+
+def _actions(policy: Policy | None) -> dict[Group, str]:
+    """Return what is to be done with each group; the defaults without a policy."""
+    values = policy.values if policy else {name: rule.default for name, rule in RULES.items()}
+    return {group: str(values[group]) for group in _GROUPS}
+
+
+def _refused(
+    text: str, actions: Mapping[Group, str], redlines: Literal["mask", "block"]
+) -> Blocked | None:
+    """Return why a text may not be kept at all, None where it may be."""
+    if "block" in actions.values():
+        kinds = {one.kind for one in find_pii(text) if actions[one.group] == "block"}
+        if kinds:
+            return Blocked(reason="pii", kinds=tuple(sorted(kinds)))
+    if redlines == "block" and (beyond := find_redlines(text)):
+        return Blocked(reason="redline", kinds=tuple(sorted({one.kind for one in beyond})))
+    return None
+
+
+def _cleaned(
+    text: str, actions: Mapping[Group, str], language: Literal["zh", "en"]
+) -> tuple[str, tuple[Finding, ...], set[str]]:
+    """Return a text without what may not stay, what is personal in it still, and what went.
+
+    Where a red line and policy both want a number gone, the red line's placeholder stands for it.
+    One thing gone may show another; a few rounds see them all.
+    """
+    kinds: set[str] = set()
+    for _ in range(_MOST_ROUNDS):
+        masked = mask_redlines(text, language=language)
+        findings = find_pii(masked.text)
+        clean = _without(masked.text, findings, actions)
+        kinds |= {*masked.kinds, *(one.kind for one in findings if actions[one.group] in _GOES)}
+        again = strip_secrets(clean)
+        kinds |= set(again.kinds)
+        if again.text == text:
+            return text, findings, kinds
+        text = again.text
+    return text, find_pii(text), kinds
+
+
+def _without(text: str, findings: Sequence[Finding], actions: Mapping[Group, str]) -> str:
+    """Return a text with a placeholder, or nothing, for each finding that may not stay."""
+    pieces: list[str] = []
+    position = 0
+    for one in findings:
+        if actions[one.group] in _GOES:
+            is_masked = actions[one.group] == "mask"
+            pieces += (text[position : one.start], f"[pii:{one.kind}]" if is_masked else "")
+            position = one.end
+    pieces.append(text[position:])
+    return "".join(pieces)
 
 
 def record_written(

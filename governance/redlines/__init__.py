@@ -1,6 +1,7 @@
 """The red lines: identity numbers, exam results and health, which memory must not keep.
 
-Found by pattern, checksum and context, in Chinese and English, on a shadow copy. A prompt forbids
+Found by pattern, checksum and context, in Chinese and English, on a shadow copy and behind one layer of
+encoding. A prompt forbids
 them first; this is the second layer, for when a model writes them anyway.
 """
 
@@ -14,6 +15,7 @@ from governance.redlines.grades import grade_spans
 from governance.redlines.health import health_spans
 from governance.redlines.identity import identity_spans
 from memory.language import Language
+from memory.sanitize.decoding import decoded
 from memory.sanitize.folding import fold
 
 RedlineKind = Literal["identity", "grades", "health"]
@@ -57,8 +59,12 @@ class Masked:
 def find_redlines(text: str) -> tuple[Redline, ...]:
     """Return what in `text` is beyond a red line, in order, without overlaps; linear."""
     shadow = fold(text)
+    spans = list(_spans(shadow.text))
+    view = decoded(shadow.text)
+    if view is not None:
+        spans += ((kind, *view.span(start=a, end=b)) for kind, a, b in _spans(view.text))
     found = []
-    for kind, start, end in _spans(shadow.text):
+    for kind, start, end in spans:
         first, last = shadow.span(start=start, end=end)
         found.append(Redline(kind=kind, start=first, end=last))
     found.sort(key=lambda redline: (redline.start, -redline.end))

@@ -1,8 +1,8 @@
 """Takes secrets out of a text before it is written anywhere for the first time.
 
 Tokens, cookies, keys, passwords and one-time codes become `[secret:kind]`. What is left of the
-text is untouched. Not covered: secrets encoded once more (base64, percent), split over messages,
-or written out in words.
+text is untouched. What is encoded once (percent, HTML, JSON escapes, base64) is seen too. Not
+covered: secrets encoded twice, split over messages, or written out in words.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from governance.secrets.rules import BOOK, CHECKS, KINDS, PREFIX_START, PREFIXED, SPLIT_BOOK
 from governance.secrets.shapes import is_random
+from memory.sanitize.decoding import decoded
 from memory.sanitize.folding import Shadow, fold
 from memory.sanitize.patterns import Hit
 
@@ -47,7 +48,8 @@ def strip_secrets(text: str) -> Stripped:
 def _strip_once(text: str) -> tuple[str, set[str]]:
     """Return `text` without the secrets that can be seen in it now, and their kinds."""
     shadow = fold(text)
-    found = sorted(_found(shadow), key=lambda span: (span[0], -span[1]))
+    spans = [*_found(shadow), *_found_encoded(shadow)]
+    found = sorted(spans, key=lambda span: (span[0], -span[1]))
     pieces: list[str] = []
     kinds: set[str] = set()
     position = 0
@@ -63,18 +65,33 @@ def _strip_once(text: str) -> tuple[str, set[str]]:
     return "".join(pieces), kinds
 
 
+def _found_encoded(shadow: Shadow) -> Iterator[tuple[int, int, str]]:
+    """Yield (start, end, kind) on the shadow of the secrets that an encoding hides."""
+    view = decoded(shadow.text)
+    if view is None:
+        return
+    for start, end, kind in _hits(view.text):
+        first, last = view.span(start=start, end=end)
+        if shadow.text[first:last] != view.text[start:end]:
+            yield first, last, kind
+
+
 def _found(shadow: Shadow) -> Iterator[tuple[int, int, str]]:
     """Yield (start, end, kind) on the shadow of everything that is a secret."""
-    for hit in BOOK.hits(shadow.text):
-        start, end = hit.groups.get("v", (hit.start, hit.end))
-        value = shadow.text[start:end]
-        if _HEAD_OF_MARK in value or not _is_secret(hit, value):
-            continue
-        yield start, end, KINDS.get(hit.name, hit.name)
+    yield from _hits(shadow.text)
     if "\n" in shadow.text:
         for hit in SPLIT_BOOK.hits(shadow.text):
             if _is_split_key(shadow, hit):
                 yield hit.start, hit.end, KINDS.get(hit.name, hit.name)
+
+
+def _hits(text: str) -> Iterator[tuple[int, int, str]]:
+    """Yield (start, end, kind) of everything in a folded text that is a secret in one piece."""
+    for hit in BOOK.hits(text):
+        start, end = hit.groups.get("v", (hit.start, hit.end))
+        value = text[start:end]
+        if _HEAD_OF_MARK not in value and _is_secret(hit, value):
+            yield start, end, KINDS.get(hit.name, hit.name)
 
 
 def _is_secret(hit: Hit, value: str) -> bool:

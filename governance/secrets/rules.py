@@ -96,12 +96,12 @@ _STRUCTURED = {
 
 # Digits and letters that must be there before a match counts; absent means every match counts.
 CHECKS: Mapping[str, Callable[[str], bool]] = {
-    "openai_key": shapes.is_random,
+    "openai_key": shapes.is_token,
     "slack_token": shapes.has_digit,
-    "bearer_token": shapes.is_random,
-    "authorization": shapes.is_random,
+    "bearer_token": shapes.is_token,
+    "authorization": shapes.is_token,
     "basic_auth": shapes.is_basic_credentials,
-    "session": shapes.is_random,
+    "session": shapes.is_token,
     "named_key": shapes.is_key_value,
     "password": shapes.is_password,
     "password_zh": shapes.is_password,

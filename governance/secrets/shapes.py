@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import binascii
 import re
+from itertools import pairwise
 
 _VARIABLE = re.compile(r"[$%{<*]|\.\.\.|x{4,}$|\[secret", re.IGNORECASE)
 _UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
@@ -15,6 +16,7 @@ _WORDS = re.compile(r"(?:[A-Za-z][a-z]*|v?\d{1,8})(?:[_\-./](?:[A-Za-z][a-z]*|v?
 _RANGE = re.compile(r"\d{1,3}[-~]\d{1,3}")
 _HEX_DIGEST_LENGTHS = {40, 64}
 _LEAST_DISTINCT = 8
+_LEAST_LETTERS = 16
 
 
 def has_digit(value: str) -> bool:
@@ -29,6 +31,14 @@ def is_random(value: str) -> bool:
     return any(letter.isalpha() for letter in value) or len(value) >= _LEAST_DISTINCT
 
 
+def is_token(value: str) -> bool:
+    """Say whether `value` is random, also by its letters alone: their case changes too often."""
+    if is_random(value):
+        return True
+    changes = sum(one.isupper() != two.isupper() for one, two in pairwise(value))
+    return len(value) >= _LEAST_LETTERS and changes * 3 >= len(value)
+
+
 def is_no_variable(value: str) -> bool:
     """Say whether `value` is a value and not the name of one ("$DB_PASS", "<password>", "***")."""
     return not _VARIABLE.match(value)
@@ -36,7 +46,7 @@ def is_no_variable(value: str) -> bool:
 
 def is_key_value(value: str) -> bool:
     """Say whether what is called a key or token is one: random, long, no UUID, digest or code."""
-    if not (is_random(value) and is_no_variable(value)) or value.isdigit():
+    if not (is_token(value) and is_no_variable(value)) or value.isdigit():
         return False
     if _UUID.fullmatch(value) or _CODE.match(value):
         return False
