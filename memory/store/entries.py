@@ -17,19 +17,23 @@ from memory.store.shelves import Owner, ensure_shelf, next_version
 
 _ADD: Final = """
     INSERT INTO memory_indexentry (id, tenant_id, end_user_id, team_id, shelf_id, kind, role,
-        recall_id, chunk_id, version, packed, tier, confidence, uses, as_of, created_at)
+        recall_id, chunk_id, item_id, fact_id, version, packed, tier, confidence, uses, as_of,
+        created_at)
     SELECT given.id, %(tenant)s, %(end_user)s, %(team)s, %(shelf)s, kind, role,
-        recall_id, chunk_id, %(version)s, packed, tier, confidence, 0, as_of, %(now)s
+        recall_id, chunk_id, item_id, fact_id, %(version)s, packed, tier, confidence, 0, as_of,
+        %(now)s
     FROM unnest(%(ids)s::text[], %(kinds)s::text[], %(roles)s::text[], %(recalls)s::text[],
-        %(chunks)s::text[], %(packed)s::bytea[], %(tiers)s::text[], %(confidences)s::float8[],
-        %(times)s::timestamptz[])
-        AS given (id, kind, role, recall_id, chunk_id, packed, tier, confidence, as_of)
+        %(chunks)s::text[], %(items)s::text[], %(facts)s::text[], %(packed)s::bytea[],
+        %(tiers)s::text[], %(confidences)s::float8[], %(times)s::timestamptz[])
+        AS given (id, kind, role, recall_id, chunk_id, item_id, fact_id, packed, tier, confidence,
+            as_of)
     ON CONFLICT DO NOTHING RETURNING id
 """
 _REMOVE: Final = """
     WITH gone AS (
         SELECT id FROM memory_indexentry WHERE tenant_id = %(tenant)s AND shelf_id = %(shelf)s AND (
             id = ANY (%(entries)s::text[]) OR recall_id = ANY (%(recalls)s::text[])
+            OR item_id = ANY (%(items)s::text[]) OR fact_id = ANY (%(facts)s::text[])
             OR chunk_id IN (SELECT id FROM memory_knowledgechunk
                 WHERE tenant_id = %(tenant)s AND document_id = %(document)s))
     ), vectors AS (
@@ -56,9 +60,10 @@ class NewEntry:
     """One thing to be found from now on.
 
     Attributes:
-        kind: `recall` or `knowledge`.
+        kind: `recall`, `knowledge`, `item` or `core`.
         role: The role it belongs to; empty for any.
-        recall_id: The recall entry it leads to, or chunk_id the chunk; one of both.
+        recall_id: The recall entry it leads to, or chunk_id the chunk, item_id the item, fact_id
+            the core fact: one of the four.
         packed: Its record (memory.retrieval.records).
         tier: How far it may be trusted.
         confidence: 0 to 1, where somebody gave one.
@@ -72,6 +77,8 @@ class NewEntry:
     role: str = ""
     recall_id: str | None = None
     chunk_id: str | None = None
+    item_id: str | None = None
+    fact_id: str | None = None
     confidence: float | None = None
 
 
@@ -109,6 +116,8 @@ def _columns(entries: Sequence[NewEntry]) -> dict[str, list[Any]]:
         "roles": [entry.role for entry in entries],
         "recalls": [entry.recall_id for entry in entries],
         "chunks": [entry.chunk_id for entry in entries],
+        "items": [entry.item_id for entry in entries],
+        "facts": [entry.fact_id for entry in entries],
         "packed": [entry.packed for entry in entries],
         "tiers": [entry.tier for entry in entries],
         "confidences": [entry.confidence for entry in entries],
@@ -122,9 +131,11 @@ def remove_entries(
     shelf_id: str,
     entry_ids: Sequence[str] = (),
     recall_ids: Sequence[str] = (),
+    item_ids: Sequence[str] = (),
+    fact_ids: Sequence[str] = (),
     document_id: str | None = None,
 ) -> int:
-    """Take entries and their vectors off a shelf, by any of the three names; return how many went.
+    """Take entries and their vectors off a shelf, by any of these names; return how many went.
 
     Copies of the shelf are worthless from the commit on. What the entries led to stays. Cost: two
     statements.
@@ -138,6 +149,8 @@ def remove_entries(
         "shelf": shelf_id,
         "entries": list(entry_ids),
         "recalls": list(recall_ids),
+        "items": list(item_ids),
+        "facts": list(fact_ids),
         "document": document_id,
     }
     with connection.cursor() as cursor:
@@ -146,13 +159,15 @@ def remove_entries(
 
 
 def entry_ids_of(*, scope: Scope, led_to: Iterable[str]) -> dict[str, str]:
-    """Return the entry of each recall entry or chunk that has one, by the id it leads to.
+    """Return the entry of each recall entry, chunk, item or fact that has one, by the id it leads to.
 
     Cost: one query.
     """
     ids = list(led_to)
-    rows = IndexEntry.objects.in_scope(scope).filter(Q(recall_id__in=ids) | Q(chunk_id__in=ids))
-    return {recall or chunk: pk for pk, recall, chunk in rows.values_list("pk", "recall", "chunk")}
+    leads = Q(recall_id__in=ids) | Q(chunk_id__in=ids) | Q(item_id__in=ids) | Q(fact_id__in=ids)
+    rows = IndexEntry.objects.in_scope(scope).filter(leads)
+    named = rows.values_list("pk", "recall_id", "chunk_id", "item_id", "fact_id")
+    return {next(one for one in led if one): pk for pk, *led in named}
 
 
 def note_uses(*, scope: Scope, uses: Mapping[str, int], now: datetime) -> None:
