@@ -12,12 +12,23 @@ from typing import Any
 import pytest
 from django.db import IntegrityError, ProgrammingError, connection, connections, models, transaction
 
+from governance.models import CoreCandidate
 from memory.errors import ScopeError, UndecidedQueryError
 from memory.ids import new_id
-from memory.models import EndUser, RecallEntry, Shelf
+from memory.models import (
+    CoreFact,
+    EndUser,
+    Entity,
+    IndexEntry,
+    MemoryItem,
+    MemoryItemVersion,
+    RecallEntry,
+    Shelf,
+)
 from memory.rls import composite_keys, scoped_transaction
 from memory.scope import Scope
 from tests.isolation.conftest import Worlds
+from tests.isolation.learned_rows import OWNED
 from tests.isolation.worlds import (
     RolledBackError,
     World,
@@ -33,10 +44,22 @@ from threads.models import Message, ThreadSummary
 MODELS = every_walled_model()
 FENCES = [(model, *key) for model in MODELS for key in composite_keys(model)]
 # A trigger sees what row-level security shows and may refuse a row before the policy does.
-REFUSED = "new row violates row-level security policy|only a succeeded run is recalled"
+HELD = (
+    "only a succeeded run is recalled|only a succeeded run teaches|a fact needs a confirmed candidate"
+    "|an entity needs an approved candidate"
+)
+REFUSED = f"new row violates row-level security policy|{HELD}"
 REFUSALS = (ProgrammingError, IntegrityError)
-# A recall entry points where its run does: a trigger refuses anything else before the key.
-HELD_BY_TRIGGER = frozenset({"run_id", "thread_id", "end_user_id"})
+# What is learned points where its run does, or its candidate: a trigger refuses anything else
+# before the key.
+HELD_BY_TRIGGER: dict[type[models.Model], frozenset[str]] = {
+    RecallEntry: frozenset({"run_id", "thread_id", "end_user_id"}),
+    MemoryItem: frozenset({"run_id", "end_user_id"}),
+    MemoryItemVersion: frozenset({"run_id", "end_user_id"}),
+    CoreCandidate: frozenset({"run_id", "end_user_id"}),
+    CoreFact: frozenset({"run_id", "end_user_id", "candidate_id"}),
+    Entity: frozenset({"candidate_id"}),
+}
 by_table = pytest.mark.parametrize("model", MODELS, ids=lambda model: model._meta.db_table)
 
 
@@ -54,7 +77,8 @@ def rolled_back() -> Callable[..., Any]:
 def seen_owners(world: World, model: Any) -> set[str | None]:
     """Whose rows the first person sees: their own, and where rows are shared, the tenant's."""
     own = world.people[0].row.id
-    return {own, None} if model.walls.team else {own}
+    is_shared = model.walls.team and model._meta.db_table not in OWNED
+    return {own, None} if is_shared else {own}
 
 
 def sees(world: World, model: type[models.Model]) -> Scope:
@@ -160,7 +184,7 @@ def test_both_off_row_over_the_fence_refused_by_its_key(
         own = spare or row[column]
         if foreign is None:
             foreign = read_row(cursor, other_table, "tenant_id", a.tenant.id)[other_column]
-            own = spare or read_row(cursor, other_table, "tenant_id", b.tenant.id)[other_column]
+            own = own or read_row(cursor, other_table, "tenant_id", b.tenant.id)[other_column]
         if model is Shelf and other_table == "memory_enduser":
             own = _newcomer(cursor, own=row[column], world=b)
         with transaction.atomic(using="maint"):
@@ -168,8 +192,8 @@ def test_both_off_row_over_the_fence_refused_by_its_key(
             cursor.execute("SET CONSTRAINTS ALL IMMEDIATE")
             transaction.set_rollback(True, using="maint")
         over = _beside(b, model, column, foreign)
-        if model is RecallEntry and column in HELD_BY_TRIGGER:
-            with pytest.raises(IntegrityError, match="only a succeeded run is recalled"):
+        if column in HELD_BY_TRIGGER.get(model, ()):
+            with pytest.raises(IntegrityError, match=HELD):
                 insert_copy(cursor, model, row, **over)
             return
         with transaction.atomic(using="maint"):
@@ -186,8 +210,10 @@ def _beside(world: World, model: Any, column: str, value: str | None) -> dict[st
         changes["end_user_id"] = None
     if column == "end_user_id" and model.walls.team:
         changes["team_id"] = None
-    if column == "chunk_id":
-        changes |= {"kind": "knowledge", "recall_id": None}
+    if kind := {"chunk_id": "knowledge", "item_id": "item", "fact_id": "core"}.get(column):
+        changes |= {"kind": kind, "recall_id": None} if model is IndexEntry else {}
+    if column == "merged_into_id":
+        changes |= {"status": "merged"}
     return changes
 
 

@@ -40,6 +40,7 @@ from tests.factories import (
     make_thread,
     scope_of,
 )
+from tests.isolation.learned_rows import fill_learned, fill_vocabulary
 from tests.isolation.recall_rows import Spares, fill_person, fill_shared, make_model, recall
 from threads.models import (
     Agent,
@@ -60,6 +61,15 @@ _numbers = count(1)
 # before the constraint that is meant.
 FRESH: Mapping[str, Mapping[str, Any]] = {
     "governance_apikey": {"prefix": "zz9zz9zz"},
+    "governance_corecandidate": {"fact_key": "another"},
+    "governance_entitycandidate": {"term_key": "another"},
+    "memory_behavioursample": {"sample_key": "another"},
+    "memory_corefact": {"fact_key": "another"},
+    "memory_entity": {"term_key": "another"},
+    "memory_entitymerge": {"status": "undone"},
+    "memory_entityevent": {"day": NOW.date() + timedelta(days=1)},
+    "memory_memoryitem": {"key": "another"},
+    "memory_memoryitemversion": {"version": 77},
     "memory_embeddingmodel": {"name": "another", "status": "building"},
     "memory_enduser": {"user_id": "another"},
     "memory_job": {"dedupe_key": "another", "status": "done"},
@@ -114,6 +124,7 @@ class World:
         """Return the references of a new row that its table's own keys let in beside the rest."""
         person = self.people[0]
         changes: dict[str, dict[str, str | None]] = {
+            "governance_extraction": {"run_id": person.fresh_run.pk},
             "memory_embedding": {"entry_id": self.spares.entry.pk},
             "memory_indexentry": {"recall_id": person.spare_recall.pk},
             "memory_recallentry": {
@@ -146,6 +157,8 @@ def make_world() -> World:
     people = (_make_person(tenant, agent, model, 1), _make_person(tenant, agent, model, 2))
     with scoped_transaction(scope):
         spares = fill_shared(tenant, model, mark)
+        for person in people:
+            fill_vocabulary(tenant, person.run, f"{mark}{person.row.pk[-6:]} ")
         TokenFit.objects.create(tenant=tenant, provider=provider, model=f"{mark}model")
     change_policy(scope=scope, changes={"recent_turns": 3}, now=NOW)
     with scoped_transaction(scope):
@@ -180,6 +193,7 @@ def _make_person(tenant: Tenant, agent: Agent, model: EmbeddingModel, number: in
     spare_run = make_run(spare)
     with scoped_transaction(scope_of(tenant, row)):
         fill_person(run, agent, model, mark)
+        fill_learned(run, mark)
         spare_recall = recall(spare_run, agent, mark)
     person = Person(
         row=row,

@@ -7,6 +7,7 @@ place, so that nothing but the constraint meant can refuse them.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import timedelta
 from itertools import product
 from typing import Any
 
@@ -14,7 +15,17 @@ import pytest
 from django.apps import apps
 from django.db import DataError, IntegrityError, connections, models, transaction
 
-from memory.models import IndexEntry, RecallEntry
+from governance.models import CoreCandidate, EntityCandidate
+from memory.models import (
+    CoreFact,
+    Entity,
+    EntityMerge,
+    IndexEntry,
+    MemoryItem,
+    MemoryItemVersion,
+    RecallEntry,
+    TenantModel,
+)
 from memory.rls import scoped_transaction
 from tests.conftest import empty_tables
 from tests.factories import (
@@ -32,10 +43,39 @@ CHECKS: dict[str, dict[str, Any]] = {
     "agent_strategy_valid": {"thread_strategy": "odd"},
     "apikey_scopes_not_empty": {"scopes": []},
     "apikey_prefix_shape": {"prefix": "ABCDEFGH"},
+    "behavioursample_kind_valid": {"kind": "odd"},
+    "behavioursample_status_valid": {"status": "odd", "decided_at": NOW},
+    "behavioursample_origin_valid": {"origin": "run"},
+    "behavioursample_decided": {"decided_at": NOW},
+    "bulkdecision_status_valid": {"status": "odd"},
+    "corecandidate_status_valid": {"status": "odd", "decided_at": NOW},
+    "corecandidate_origin_valid": {"origin": "odd"},
+    "corecandidate_run_named": {"run_id": None},
+    "corecandidate_confidence_share": {"confidence": -0.01},
+    "corecandidate_decided": {"status": "rejected"},
+    "corefact_not_empty": {"fact": ""},
+    "corefact_confidence_share": {"confidence": 1.01},
+    "corefact_origin_valid": {"origin": "odd"},
+    "corefact_run_named": {"run_id": None},
+    "corefact_decider_valid": {"decided_by_kind": "model"},
+    "corefact_end_has_reason": {"valid_to": NOW},
+    "corefact_ends_after_it_began": {
+        "valid_to": NOW - timedelta(seconds=1),
+        "end_reason": "evicted",
+    },
+    "correction_tier_valid": {"tier": "fact"},
     "embedding_good_or_none": {"status": "failed"},
     "embeddingmodel_kind_valid": {"kind": "odd"},
     "embeddingmodel_status_valid": {"status": "odd"},
     "embeddingmodel_dimensions_bounds": {"dimensions": 0},
+    "entity_status_valid": {"status": "odd"},
+    "entity_weight_bounds": {"weight": 0},
+    "entity_merged_into_one": {"status": "merged"},
+    "entitycandidate_status_valid": {"status": "odd", "decided_at": NOW},
+    "entitycandidate_decided": {"status": "rejected"},
+    "entityevent_kind_valid": {"kind": "odd"},
+    "entityevent_hit_has_day": {"day": None},
+    "entitymerge_status_valid": {"status": "odd"},
     "indexentry_leads_to_one": {"kind": "knowledge"},
     "indexentry_one_owner": {"team_id": "team_odd"},
     "indexentry_confidence_share": {"confidence": 1.01},
@@ -48,6 +88,15 @@ CHECKS: dict[str, dict[str, Any]] = {
     "knowledgedocument_origin_valid": {"origin": "odd"},
     "knowledgedocument_one_owner": {"team_id": "team_odd"},
     "knowledgedocument_decided": {"decided_at": None},
+    "memoryitem_category_valid": {"category": "odd"},
+    "memoryitem_status_valid": {"status": "odd"},
+    "memoryitem_key_snake_case": {"key": "Not-Snake"},
+    "memoryitem_content_length": {"content": "x" * 501},
+    "memoryitem_origin_valid": {"origin": "odd"},
+    "memoryitem_run_named": {"run_id": None},
+    "memoryitem_tier_valid": {"tier": "fact"},
+    "memoryitem_one_owner": {"team_id": "team_odd"},
+    "memoryitem_confidence_share": {"confidence": 1.01},
     "message_role_valid": {"role": "developer"},
     "provider_kind_valid": {"kind": "odd"},
     "provider_locality_valid": {"locality": "moon"},
@@ -66,6 +115,15 @@ CHECKS: dict[str, dict[str, Any]] = {
 KEPT: dict[str, tuple[str, ...]] = {
     "artifact_name_uniq": ("name",),
     "agent_active_name_uniq": ("name",),
+    "behavioursample_once": ("sample_key",),
+    "corecandidate_fact_uniq": ("fact_key",),
+    "corefact_holds_once": ("fact_key",),
+    "entity_term_uniq": ("term_key",),
+    "entitycandidate_term_uniq": ("term_key",),
+    "entityevent_hit_once_a_day": ("day",),
+    "extraction_run_uniq": ("run_id",),
+    "memoryitem_key_uniq": ("key",),
+    "memoryitemversion_number_uniq": ("version",),
     "embedding_entry_model_uniq": ("entry_id",),
     "embeddingmodel_one_active": ("status",),
     "embeddingmodel_name_uniq": ("name",),
@@ -89,7 +147,13 @@ KEPT: dict[str, tuple[str, ...]] = {
     "tokenfit_model_uniq": ("model",),
 }
 # Broken in tests of their own below.
-ELSEWHERE = {"indexentry_chunk_uniq"}
+CHECKS_ELSEWHERE = {"entitymerge_of_two"}
+ELSEWHERE = {
+    "entitymerge_pair_uniq",
+    "indexentry_chunk_uniq",
+    "indexentry_fact_uniq",
+    "indexentry_item_uniq",
+}
 MOVES = {
     "queued": {"running", "failed", "cancelled", "rejected"},
     "running": {"succeeded", "failed", "cancelled", "rejected"},
@@ -146,7 +210,7 @@ def copy(world: World, model: Any, /, *, kept: tuple[str, ...] = (), **changes: 
 
 
 def test_every_constraint_has_its_case() -> None:
-    assert ALL_CHECKS.keys() == CHECKS.keys()
+    assert ALL_CHECKS.keys() == CHECKS.keys() | CHECKS_ELSEWHERE
     assert ALL_UNIQUES.keys() == {*KEPT, *FENCE_TARGETS, *ELSEWHERE}
 
 
@@ -168,6 +232,14 @@ def _again(model: Any) -> dict[str, Any]:
         "threads_thread": {"external_key": "third"},
         "threads_message": {"position": 78},
         "memory_tenant": {"slug": "third"},
+        "governance_corecandidate": {"fact_key": "third"},
+        "governance_entitycandidate": {"term_key": "third"},
+        "memory_behavioursample": {"sample_key": "third"},
+        "memory_corefact": {"fact_key": "third"},
+        "memory_entity": {"term_key": "third"},
+        "memory_entityevent": {"day": NOW.date() + timedelta(days=2)},
+        "memory_memoryitem": {"key": "third"},
+        "memory_memoryitemversion": {"version": 78},
         "governance_apikey": {"prefix": "yy8yy8yy"},
     }
     return changes.get(model._meta.db_table, {})
@@ -198,6 +270,10 @@ def test_id_taken_refused(world: World, name: str) -> None:
         ("job_dedupe_unfinished_uniq", {"status": "done"}),
         ("agent_active_name_uniq", {"is_active": False}),
         ("embeddingmodel_one_active", {"status": "retired"}),
+        ("behavioursample_once", {"status": "retired", "decided_at": NOW}),
+        ("corecandidate_fact_uniq", {"status": "confirmed", "decided_at": NOW}),
+        ("corefact_holds_once", {"valid_to": NOW, "end_reason": "evicted"}),
+        ("entitycandidate_term_uniq", {"status": "approved", "decided_at": NOW}),
         ("run_external_id_uniq", {"external_id": None}),
         ("thread_external_key_uniq", {"external_key": None}),
     ],
@@ -229,6 +305,73 @@ def test_chunk_is_led_to_once(world: World) -> None:
     copy(world, IndexEntry, **columns)
     with pytest.raises(IntegrityError, match='unique constraint "indexentry_chunk_uniq"'):
         copy(world, IndexEntry, **columns)
+
+
+@pytest.mark.parametrize(
+    ("kind", "column", "model"), [("item", "item_id", MemoryItem), ("core", "fact_id", CoreFact)]
+)
+def test_item_and_fact_are_led_to_once(
+    world: World, kind: str, column: str, model: type[TenantModel]
+) -> None:
+    with connections["maint"].cursor() as cursor:
+        led_to = read_row(cursor, model._meta.db_table, "tenant_id", world.tenant.id)["id"]
+    columns: dict[str, Any] = {"kind": kind, "recall_id": None, "chunk_id": None, column: led_to}
+    copy(world, IndexEntry, **columns)
+    with pytest.raises(IntegrityError, match=f'unique constraint "indexentry_{column[:-3]}_uniq"'):
+        copy(world, IndexEntry, **columns)
+
+
+def test_merge_is_of_two_entities_and_proposed_once(world: World) -> None:
+    with connections["maint"].cursor() as cursor:
+        row = read_row(cursor, "memory_entitymerge", "tenant_id", world.tenant.id)
+    with pytest.raises(IntegrityError, match='check constraint "entitymerge_of_two"'):
+        copy(world, EntityMerge, source_id=row["target_id"])
+    with pytest.raises(IntegrityError, match='unique constraint "entitymerge_pair_uniq"'):
+        copy(world, EntityMerge, status=row["status"])
+    copy(world, EntityMerge, status="undone")
+
+
+# What is learned demands a succeeded run, and what takes effect somebody's decision.
+
+
+@pytest.mark.req("B13", "B21")
+@pytest.mark.parametrize("status", [status for status in STATUSES if status != "succeeded"])
+@pytest.mark.parametrize("model", [MemoryItem, MemoryItemVersion, CoreFact, CoreCandidate])
+def test_run_that_has_not_succeeded_teaches_nothing(world: World, model: Any, status: str) -> None:
+    run_id = put(world, status)
+    with pytest.raises(IntegrityError, match="only a succeeded run teaches"):
+        copy(world, model, run_id=run_id)
+
+
+@pytest.mark.req("B13")
+@pytest.mark.parametrize("model", [MemoryItem, MemoryItemVersion, CoreFact, CoreCandidate])
+def test_run_teaches_about_its_own_person_only(world: World, model: Any) -> None:
+    with pytest.raises(IntegrityError, match="only a succeeded run teaches"):
+        copy(world, model, run_id=world.people[1].run.pk)
+    with pytest.raises(IntegrityError, match="only a succeeded run teaches"):
+        copy(world, model, run_id="run_gone")
+
+
+@pytest.mark.req("A19")
+@pytest.mark.parametrize("status", ["pending", "rejected"])
+def test_fact_needs_a_confirmed_candidate_of_its_person(world: World, status: str) -> None:
+    decided_at = None if status == "pending" else NOW
+    waiting = {"status": status, "decided_at": decided_at, "id": "ccand_probe"}
+    copy(world, CoreCandidate, **waiting)
+    for candidate_id in ("ccand_probe", None, "ccand_gone"):
+        with pytest.raises(IntegrityError, match="a fact needs a confirmed candidate"):
+            copy(world, CoreFact, candidate_id=candidate_id)
+    other = world.people[1].row.pk
+    with pytest.raises(IntegrityError, match="a fact needs a confirmed candidate"):
+        copy(world, CoreFact, end_user_id=other, run_id=None, origin="api")
+
+
+@pytest.mark.req("D11")
+def test_entity_needs_an_approved_candidate(world: World) -> None:
+    copy(world, EntityCandidate, id="ecand_probe")
+    for candidate_id in ("ecand_probe", None, "ecand_gone"):
+        with pytest.raises(IntegrityError, match="an entity needs an approved candidate"):
+            copy(world, Entity, candidate_id=candidate_id)
 
 
 # What a recall entry demands of its run.
