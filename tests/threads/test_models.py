@@ -356,8 +356,7 @@ def test_run_teaches_about_its_own_person_only(world: World, model: Any) -> None
 @pytest.mark.parametrize("status", ["pending", "rejected"])
 def test_fact_needs_a_confirmed_candidate_of_its_person(world: World, status: str) -> None:
     decided_at = None if status == "pending" else NOW
-    waiting = {"status": status, "decided_at": decided_at, "id": "ccand_probe"}
-    copy(world, CoreCandidate, **waiting)
+    copy(world, CoreCandidate, status=status, decided_at=decided_at, id="ccand_probe")
     for candidate_id in ("ccand_probe", None, "ccand_gone"):
         with pytest.raises(IntegrityError, match="a fact needs a confirmed candidate"):
             copy(world, CoreFact, candidate_id=candidate_id)
