@@ -25,6 +25,7 @@ from memory.sanitize import hits_in, joined_orders
 from memory.scope import Scope
 
 UNTRUSTED: Final = "untrusted"
+WRITTEN: Final = "memory_written"
 # How many texts before one are read together with it: longer chains are no order any more.
 MOST_BEFORE: Final = 8
 _SUCCEEDED: Final = "succeeded"
@@ -52,6 +53,7 @@ def admit(
     redlines: Literal["mask", "block"] = "mask",
     run_status: str | None = None,
     before: Sequence[str] = (),
+    can_wait: bool = True,
 ) -> Cleared | Blocked:
     """Return what of a text may be remembered, if anything may.
 
@@ -67,13 +69,15 @@ def admit(
         run_status: How the run ended that it comes from; None for what comes from none.
         before: What the same speaker said just before, oldest first: an order may be spread over
             several messages.
+        can_wait: Whether somebody will decide about what policy holds; where nobody will (recall),
+            it is masked instead.
     """
     if run_status not in (None, _SUCCEEDED):
         return Blocked(reason="run_not_succeeded")
     if not text.strip():
         return Blocked(reason="empty")
     language: Literal["zh", "en"] = "zh" if dominant_language(text) == "zh" else "en"
-    actions = _actions(policy)
+    actions = _actions(policy, can_wait=can_wait)
     stripped = strip_secrets(text)
     refused = _refused(stripped.text, actions, redlines)
     if refused is not None:
@@ -107,10 +111,13 @@ def stored(*, text: str, tier: str) -> Cleared:
     return Cleared(text=text, tier=tier)
 
 
-def _actions(policy: Policy | None) -> dict[Group, str]:
+def _actions(policy: Policy | None, *, can_wait: bool) -> dict[Group, str]:
     """Return what is to be done with each group; the defaults without a policy."""
-    values = policy.values if policy else {name: rule.default for name, rule in RULES.items()}
-    return {group: str(values[group]) for group in _GROUPS}
+    values = policy.values if policy else {name: RULES[name].default for name in _GROUPS}
+    actions = {group: str(values[group]) for group in _GROUPS}
+    if can_wait:
+        return actions
+    return {group: "mask" if act == "hold" else act for group, act in actions.items()}
 
 
 def _refused(
@@ -187,7 +194,7 @@ def record_written(
     """
     audit.record(
         scope=scope,
-        action="memory_written",
+        action=WRITTEN,
         target_kind=kind,
         target_id=target_id,
         now=now,
@@ -197,7 +204,7 @@ def record_written(
 
 def written_detail(
     *, kind: str, cleared: Sequence[Cleared], run_id: str | None, origin: str
-) -> dict[str, int | str | bool | list[str]]:
+) -> audit.Detail:
     """Return what the audit row of a write says: sizes, names and ids, never text."""
     tiers = {one.tier for one in cleared}
     return {

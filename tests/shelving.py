@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from memory.cleared import Cleared
 from memory.models import (
     EmbeddingModel,
     EmbeddingStatus,
@@ -138,11 +139,11 @@ def shelve(
     turns = [
         NewRecall(
             run_id=run.id,
-            said=text,
-            answered=answer,
+            said=cleared(text),
+            answered=cleared(answer) if answer else None,
             tier="untrusted" if tier == "untrusted" else "observed",
             said_at=said_at + step * place,
-            speaker=speaker,
+            speaker=cleared(speaker) if speaker else None,
         )
         for place, (run, text, answer) in enumerate(zip(runs, texts, answers, strict=True))
     ]
@@ -170,16 +171,21 @@ def shelve(
     return recall_ids
 
 
+def cleared(text: str, tier: str = "observed") -> Cleared:
+    """Return a text as if the gate had let it through."""
+    return Cleared(text=text, tier=tier)
+
+
 def _packed(turn: NewRecall, *, thread: Thread, place: int, role: str) -> bytes:
     return pack(
         Described(
             kind="recall",
-            text=f"{turn.said}\n{turn.answered}",
+            text="\n".join(one.text if one else "" for one in (turn.said, turn.answered)),
             session=thread.id,
             place=place,
             said_at=turn.said_at,
             role=role,
-            speaker=turn.speaker,
+            speaker=turn.speaker.text if turn.speaker else None,
         )
     )
 
@@ -241,7 +247,9 @@ def file_document(
             owner=owner,
             document_id=document.id,
             chunks=[
-                NewChunk(position=place, start_char=0, end_char=len(text) + 1, content=text)
+                NewChunk(
+                    position=place, start_char=0, end_char=len(text) + 1, content=cleared(text)
+                )
                 for place, text in enumerate(chunks)
             ],
             now=NOW,

@@ -8,7 +8,7 @@ that nobody learns what others have.
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Final
 
@@ -24,7 +24,8 @@ from governance.permissions import Permission
 from governance.policy import policy_for
 from governance.policy_rules import PROCESS_KINDS, Policy
 from governance.tenants import ensure_end_user, find_end_user
-from memory import jobs
+from memory import jobs, store
+from memory.cleared import Cleared
 from memory.errors import NotFoundError
 from memory.ids import is_id
 from memory.models import DocumentStatus, EndUser, KnowledgeDocument, Team
@@ -74,10 +75,13 @@ class Filters:
 class _Text:
     """What the gate let through of an upload."""
 
-    title: str
-    content: str
-    tier: str
-    sha256: str
+    title: Cleared
+    content: Cleared
+
+    @property
+    def is_held(self) -> bool:
+        """Whether policy wants a person to look at it first."""
+        return self.title.is_held or self.content.is_held
 
 
 def reach_of(principal: Principal) -> Scope:
@@ -111,20 +115,20 @@ def submit(
     with scoped_transaction(scope):
         policy = policy_for(scope=scope, agent_overrides={})
     _check_kind(policy, upload.kind)
-    text = _through_the_gate(upload)
+    text = _through_the_gate(upload, policy)
     with scoped_transaction(scope):
         mine = _new(principal, scope, upload, text, now)
-        _one_at_a_time(mine)
+        _one_at_a_time(scope, mine)
         same = _same_as(scope, mine)
         if same is not None:
             return same, False
-        if policy.is_on("knowledge_admit"):
-            mine.status = DocumentStatus.ADMITTED
-            mine.decided_by, mine.decided_at = _BY_POLICY, now
-            jobs.enqueue(scope=scope, job=decisions.index_job(mine), now=now)
-        mine.save(force_insert=True)
-        _audit(scope, mine, now)
-    return mine, True
+        if policy.is_on("knowledge_admit") and not text.is_held:
+            mine = replace(mine, status=DocumentStatus.ADMITTED, decided_by=_BY_POLICY)
+        document = store.add_document(scope=scope, document=mine, now=now)
+        if document.status == DocumentStatus.ADMITTED:
+            jobs.enqueue(scope=scope, job=decisions.index_job(document), now=now)
+        _audit(scope, document, text, now)
+    return document, True
 
 
 def documents_of(*, principal: Principal, filters: Filters) -> ScopedQuerySet[KnowledgeDocument]:
@@ -214,40 +218,30 @@ def _check_kind(policy: Policy, kind: str) -> None:
         raise NotAdmittedError("This kind is not on the tenant's list (policy knowledge_kinds).")
 
 
-def _through_the_gate(upload: Upload) -> _Text:
+def _through_the_gate(upload: Upload, policy: Policy) -> _Text:
     read = read_upload(raw=upload.raw, media_type=upload.media_type)
-    content = gate.admit(text=read, tier="material")
-    title = gate.admit(text=" ".join(upload.title.split()), tier="material")
+    content = gate.admit(text=read, tier="material", policy=policy)
+    title = gate.admit(text=" ".join(upload.title.split()), tier="material", policy=policy)
     if isinstance(content, gate.Blocked) or isinstance(title, gate.Blocked):
         raise NotAdmittedError("Nothing is left of this document that may be remembered.")
-    is_untrusted = gate.UNTRUSTED in (content.tier, title.tier)
-    return _Text(
-        title=title.text[:MOST_TITLE_CHARACTERS],
-        content=content.text,
-        tier=gate.UNTRUSTED if is_untrusted else content.tier,
-        sha256=hashlib.sha256(content.text.encode()).hexdigest(),
-    )
+    return _Text(title=title.part(start=0, end=MOST_TITLE_CHARACTERS), content=content)
 
 
 def _new(
     principal: Principal, scope: Scope, upload: Upload, text: _Text, now: datetime
-) -> KnowledgeDocument:
-    """Return the document of an upload, not saved, with its owner."""
+) -> store.NewDocument:
+    """Return the document of an upload, not stored, with its owner."""
     person, team = _owner(principal, scope, upload, now)
-    return KnowledgeDocument(
-        tenant_id=scope.tenant_id,
+    return store.NewDocument(
         end_user=person,
         team=team,
         title=text.title,
         kind=upload.kind,
         media_type=upload.media_type,
         content=text.content,
-        sha256=text.sha256,
-        bytes=len(upload.raw),
-        tier=text.tier,
+        size_bytes=len(upload.raw),
         origin="api",
         as_of=upload.as_of,
-        created_at=now,
     )
 
 
@@ -272,15 +266,15 @@ def _find_team(scope: Scope, team: str) -> Team | None:
     return rows.filter(**{"pk" if is_id(team, prefix="team") else "name": team}).first()
 
 
-def _one_at_a_time(mine: KnowledgeDocument) -> None:
+def _one_at_a_time(scope: Scope, mine: store.NewDocument) -> None:
     """Let the same text of the same owner wait for the one before it, until that has committed."""
-    name = f"{mine.tenant_id} {mine.end_user_id} {mine.team_id} {mine.sha256}"
+    name = f"{scope.tenant_id} {mine.end_user_id} {mine.team_id} {mine.sha256}"
     digest = hashlib.sha256(name.encode()).digest()
     with connection.cursor() as cursor:
         cursor.execute(_LOCK, (int.from_bytes(digest[:8], "big", signed=True),))
 
 
-def _same_as(scope: Scope, mine: KnowledgeDocument) -> KnowledgeDocument | None:
+def _same_as(scope: Scope, mine: store.NewDocument) -> KnowledgeDocument | None:
     rows = KnowledgeDocument.objects.in_scope(scope).exclude(status=DocumentStatus.REFUSED)
     rows = rows.filter(end_user_id=mine.end_user_id, team_id=mine.team_id, as_of=mine.as_of)
     rows = rows.filter(kind=mine.kind, sha256=mine.sha256)
@@ -319,7 +313,7 @@ def _acts_for_anybody(principal: Principal) -> bool:
     return principal.end_user_id is not None or Permission.ACT_FOR in principal.permissions
 
 
-def _audit(scope: Scope, document: KnowledgeDocument, now: datetime) -> None:
+def _audit(scope: Scope, document: KnowledgeDocument, text: _Text, now: datetime) -> None:
     audit.record(
         scope=scope,
         action="document_submitted",
@@ -327,4 +321,12 @@ def _audit(scope: Scope, document: KnowledgeDocument, now: datetime) -> None:
         target_id=document.pk,
         now=now,
         detail={"kind": document.kind, "tier": document.tier, "status": str(document.status)},
+    )
+    gate.record_written(
+        scope=scope,
+        kind="document",
+        target_id=document.pk,
+        cleared=(text.title, text.content),
+        now=now,
+        origin=document.origin,
     )

@@ -71,9 +71,7 @@ def _found_encoded(shadow: Shadow) -> Iterator[tuple[int, int, str]]:
     if view is None:
         return
     for start, end, kind in _hits(view.text):
-        first, last = view.span(start=start, end=end)
-        if shadow.text[first:last] != view.text[start:end]:
-            yield first, last, kind
+        yield *view.span(start=start, end=end), kind
 
 
 def _found(shadow: Shadow) -> Iterator[tuple[int, int, str]]:

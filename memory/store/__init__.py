@@ -7,6 +7,7 @@ Whoever asks for jobs in the same transaction does so first: workers lock a job 
 
 from __future__ import annotations
 
+from memory.store.documents import NewDocument, add_document
 from memory.store.entries import NewEntry, add_entries, entry_ids_of, note_uses, remove_entries
 from memory.store.repacking import repack
 from memory.store.shelves import Owner, ensure_shelf, find_shelf
@@ -15,12 +16,14 @@ from memory.store.vectors import NewVector, put_vectors
 
 __all__ = [
     "NewChunk",
+    "NewDocument",
     "NewEntry",
     "NewRecall",
     "NewVector",
     "Origin",
     "Owner",
     "add_chunks",
+    "add_document",
     "add_entries",
     "add_recall",
     "ensure_shelf",

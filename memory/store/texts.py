@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from django.db import connection
 
+from memory.cleared import Cleared
 from memory.ids import new_id
 from memory.scope import Scope
 from memory.store.shelves import Owner
@@ -48,15 +49,20 @@ class Origin:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewRecall:
-    """One succeeded turn as the gate let it through."""
+    """One succeeded turn as the gate let it through; None where it let nothing through."""
 
     run_id: str
-    said: str
-    answered: str
+    said: Cleared | None
+    answered: Cleared | None
     tier: str
     said_at: datetime
-    speaker: str | None = None
+    speaker: Cleared | None = None
     external_id: str | None = None
+
+    @property
+    def texts(self) -> tuple[Cleared, ...]:
+        """All that is kept of it."""
+        return tuple(one for one in (self.said, self.answered, self.speaker) if one is not None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,8 +72,8 @@ class NewChunk:
     position: int
     start_char: int
     end_char: int
-    content: str
-    heading: str = ""
+    content: Cleared
+    heading: Cleared | None = None
 
 
 def add_recall(
@@ -89,9 +95,9 @@ def add_recall(
         "now": now,
         "ids": [new_id("rec") for _ in turns],
         "runs": [turn.run_id for turn in turns],
-        "said": [turn.said for turn in turns],
-        "answered": [turn.answered for turn in turns],
-        "speakers": [turn.speaker for turn in turns],
+        "said": [_text(turn.said) for turn in turns],
+        "answered": [_text(turn.answered) for turn in turns],
+        "speakers": [_text(turn.speaker) or None for turn in turns],
         "external_ids": [turn.external_id for turn in turns],
         "tiers": [turn.tier for turn in turns],
         "times": [turn.said_at for turn in turns],
@@ -118,9 +124,13 @@ def add_chunks(
         "positions": [chunk.position for chunk in chunks],
         "starts": [chunk.start_char for chunk in chunks],
         "ends": [chunk.end_char for chunk in chunks],
-        "headings": [chunk.heading for chunk in chunks],
-        "contents": [chunk.content for chunk in chunks],
+        "headings": [_text(chunk.heading) for chunk in chunks],
+        "contents": [chunk.content.text for chunk in chunks],
     }
     with connection.cursor() as cursor:
         cursor.execute(_CHUNKS, values)
         return dict(cursor.fetchall())
+
+
+def _text(cleared: Cleared | None) -> str:
+    return cleared.text if cleared is not None else ""

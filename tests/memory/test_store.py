@@ -9,6 +9,7 @@ import pytest
 from django.db import IntegrityError
 
 from memory import store
+from memory.cleared import Cleared
 from memory.errors import NotFoundError, ScopeError
 from memory.models import Embedding, EmbeddingModel, IndexEntry, RecallEntry, Shelf, Tenant
 from memory.models.tenancy import EndUser
@@ -47,8 +48,8 @@ class World:
         return [
             NewRecall(
                 run_id=make_run(self.thread).pk,
-                said=f"question {number}",
-                answered="",
+                said=Cleared(text=f"question {number}", tier="observed"),
+                answered=None,
                 tier="observed",
                 said_at=NOW,
             )
@@ -177,7 +178,13 @@ def test_add_recall_repeated_adds_nothing(world: World) -> None:
 @pytest.mark.parametrize("status", ["failed", "cancelled", "rejected"])
 def test_add_recall_of_an_unsuccessful_run_is_refused(world: World, status: str) -> None:
     run = make_run(world.thread, status=status)
-    turn = NewRecall(run_id=run.pk, said="q", answered="a", tier="observed", said_at=NOW)
+    turn = NewRecall(
+        run_id=run.pk,
+        said=Cleared(text="q", tier="observed"),
+        answered=None,
+        tier="observed",
+        said_at=NOW,
+    )
     origin = Origin(
         end_user_id=world.person.pk, thread_id=world.thread.pk, agent_id=world.thread.agent_id
     )

@@ -8,7 +8,7 @@ must not keep turns from being found.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from time import monotonic
@@ -16,13 +16,15 @@ from typing import Final
 
 from django.utils import timezone
 
+from governance import audit, gate
 from governance.policy import policy_for
+from governance.policy_rules import Policy
 from memory import jobs, store
 from memory.models import JobKind, RecallEntry
 from memory.rls import narrow_open_scope, scoped_transaction
 from memory.scope import Scope
 from threads.models import Run, RunStatus, Thread
-from threads.recall.learning import LearnedTurn, learn_turns
+from threads.recall.learning import KIND, LearnedTurn, learn_turns
 from threads.recall.usage import count_uses, shown_by
 
 BATCH_TURNS: Final = 200
@@ -103,8 +105,11 @@ def find_index(*, scope: Scope, thread_id: str) -> jobs.NewJob | None:
 
 
 def _may_write(scope: Scope, thread: Thread) -> bool:
-    policy = policy_for(scope=scope, agent_overrides=thread.agent.policy)
-    return policy.is_on("writeback")
+    return _policy(scope, thread).is_on("writeback")
+
+
+def _policy(scope: Scope, thread: Thread) -> Policy:
+    return policy_for(scope=scope, agent_overrides=thread.agent.policy)
 
 
 def _read(
@@ -114,16 +119,19 @@ def _read(
     with scoped_transaction(scope):
         rows = Thread.objects.in_scope(scope).select_related("agent")
         thread = rows.filter(pk=thread_id).first()
-        if thread is None or not _may_write(scope, thread):
+        if thread is None:
+            return None, ()
+        policy = _policy(scope, thread)
+        if not policy.is_on("writeback"):
             return None, ()
         wanted = ("id", "seq", "status", "input", "output", "external_id", "created_at")
         named = Run.objects.in_scope(scope).filter(pk__in=run_ids)
         runs = list(named.order_by("seq").only(*wanted))
         if not runs:
             return thread, ()
-        gate = learn_turns(scope=scope, thread=thread, runs=runs)
+        learn = learn_turns(scope=scope, thread=thread, runs=runs, policy=policy)
         shown = shown_by(scope=scope, run_ids=run_ids)
-    return thread, [replace(turn, shown=shown.get(turn.recall.run_id, ())) for turn in gate()]
+    return thread, [replace(turn, shown=shown.get(turn.recall.run_id, ())) for turn in learn()]
 
 
 def _store(
@@ -152,6 +160,20 @@ def _store(
             jobs.enqueue(scope=scope, job=again, now=now)
 
 
+def _audit(
+    scope: Scope, new: Mapping[str, str], recalls: Sequence[store.NewRecall], now: datetime
+) -> None:
+    """Write the audit rows of what was remembered, one an entry."""
+    details = {
+        new[recall.run_id]: gate.written_detail(
+            kind=KIND, cleared=recall.texts, run_id=recall.run_id, origin="run"
+        )
+        for recall in recalls
+        if recall.run_id in new
+    }
+    audit.record_all(scope=scope, action=gate.WRITTEN, target_kind=KIND, details=details, now=now)
+
+
 def _still_there(scope: Scope, turns: Sequence[LearnedTurn]) -> list[LearnedTurn]:
     """Return the turns that nobody erased since they were read; those stay until this commits."""
     rows = Run.objects.in_scope(scope).filter(pk__in=[turn.recall.run_id for turn in turns])
@@ -169,6 +191,7 @@ def _add(scope: Scope, thread: Thread, turns: Sequence[LearnedTurn], now: dateti
     )
     recalls = [turn.recall for turn in turns]
     new = store.add_recall(scope=scope, origin=origin, turns=recalls, now=now)
+    _audit(scope, new, recalls, now)
     entries = [
         turn.entry(recall_id=new[turn.recall.run_id], role=origin.role)
         for turn in turns

@@ -13,6 +13,7 @@ from typing import Final
 
 from django.utils import timezone
 
+from governance.gate import stored
 from governance.knowledge.chunking import Chunk, chunks
 from governance.knowledge.decisions import JOB_KEY, owner_of
 from memory import jobs, store
@@ -122,7 +123,7 @@ def _store(
             scope=scope,
             owner=owner,
             document_id=document.pk,
-            chunks=[_new_chunk(packed.chunk) for packed in batch],
+            chunks=[_new_chunk(document, packed.chunk) for packed in batch],
             now=now,
         )
         entries = [
@@ -140,11 +141,12 @@ def _store(
     return True
 
 
-def _new_chunk(chunk: Chunk) -> store.NewChunk:
+def _new_chunk(document: KnowledgeDocument, chunk: Chunk) -> store.NewChunk:
+    heading = stored(text=chunk.heading, tier=document.tier) if chunk.heading else None
     return store.NewChunk(
         position=chunk.position,
         start_char=chunk.start,
         end_char=chunk.end,
-        content=chunk.content,
-        heading=chunk.heading,
+        content=stored(text=chunk.content, tier=document.tier),
+        heading=heading,
     )

@@ -9,6 +9,7 @@ from typing import Final
 from django.db.models.functions import Left
 
 from governance.gate import MOST_BEFORE, UNTRUSTED, admit
+from governance.policy_rules import Policy
 from memory.cleared import Cleared
 from memory.retrieval.records import Described, pack
 from memory.scope import Scope
@@ -55,7 +56,7 @@ class _UserMessage:
 
 
 def learn_turns(
-    *, scope: Scope, thread: Thread, runs: Sequence[Run]
+    *, scope: Scope, thread: Thread, runs: Sequence[Run], policy: Policy
 ) -> Callable[[], list[LearnedTurn]]:
     """Read what else is needed of some runs of a thread; what is returned does the pure rest.
 
@@ -66,6 +67,7 @@ def learn_turns(
         scope: Names the thread's person.
         thread: With its agent.
         runs: In order, at least one.
+        policy: The agent's.
     """
     asked = _user_messages(scope, runs)
     before = _inputs_before(scope, thread, runs[0].seq)
@@ -74,7 +76,7 @@ def learn_turns(
         said = [*before, *(run.input for run in runs)]
         first = len(before)
         return [
-            _learn(thread, run, asked.get(run.pk, _UserMessage()), said[: first + place])
+            _learn(thread, run, asked.get(run.pk, _UserMessage()), said[: first + place], policy)
             for place, run in enumerate(runs)
         ]
 
@@ -83,20 +85,19 @@ def learn_turns(
 
 def record_of(*, thread_id: str, place: int, recall: NewRecall, role: str) -> bytes:
     """Return the record of a turn as the gate let it through, empty if nothing is left of it."""
-    if not (recall.said or recall.answered):
+    said, answered, speaker = map(_text, (recall.said, recall.answered, recall.speaker))
+    if not (said or answered):
         return b""
-    prefix = ""
-    if recall.speaker and recall.speaker not in recall.said:
-        prefix = f"{recall.speaker}: "
+    prefix = f"{speaker}: " if speaker and speaker not in said else ""
     return pack(
         Described(
             kind=KIND,
-            text=f"{prefix}{recall.said}\n{recall.answered}",
+            text=f"{prefix}{said}\n{answered}",
             session=thread_id,
             place=place,
             said_at=recall.said_at,
             role=role,
-            speaker=recall.speaker,
+            speaker=speaker or None,
         )
     )
 
@@ -119,18 +120,30 @@ def _inputs_before(scope: Scope, thread: Thread, seq: int) -> list[str]:
     return list(said[:MOST_BEFORE])[::-1]
 
 
-def _learn(thread: Thread, run: Run, message: _UserMessage, before: Sequence[str]) -> LearnedTurn:
-    said = admit(text=run.input, tier=_TIER, run_status=run.status, before=before[-MOST_BEFORE:])
-    answered = admit(text=run.output, tier=_TIER, run_status=run.status)
-    name = admit(text=message.speaker or speaker_in(_text(said)) or "", tier=_TIER)
-    tiers = {part.tier for part in (said, answered, name) if isinstance(part, Cleared)}
+def _learn(
+    thread: Thread, run: Run, message: _UserMessage, before: Sequence[str], policy: Policy
+) -> LearnedTurn:
+    def admitted(text: str, before: Sequence[str] = ()) -> Cleared | None:
+        result = admit(
+            text=text,
+            tier=_TIER,
+            policy=policy,
+            run_status=run.status,
+            before=before,
+            can_wait=False,
+        )
+        return result if isinstance(result, Cleared) else None
+
+    said, answered = admitted(run.input, before[-MOST_BEFORE:]), admitted(run.output)
+    name = admitted(message.speaker or speaker_in(_text(said)) or "")
+    tiers = {part.tier for part in (said, answered, name) if part is not None}
     recall = NewRecall(
         run_id=run.pk,
-        said=_text(said),
-        answered=_text(answered),
+        said=said,
+        answered=answered,
         tier=UNTRUSTED if UNTRUSTED in tiers else _TIER,
         said_at=run.created_at,
-        speaker=_text(name)[:_MOST_SPEAKER_CHARS] or None,
+        speaker=name and name.part(start=0, end=_MOST_SPEAKER_CHARS),
         external_id=run.external_id or message.external_id,
     )
     role = thread.agent.role
@@ -138,5 +151,5 @@ def _learn(thread: Thread, run: Run, message: _UserMessage, before: Sequence[str
     return LearnedTurn(recall=recall, packed=packed)
 
 
-def _text(part: object) -> str:
-    return part.text if isinstance(part, Cleared) else ""
+def _text(part: Cleared | None) -> str:
+    return part.text if part is not None else ""

@@ -9,9 +9,11 @@ from typing import Any, Final
 
 from django.db import connection
 
+from governance.gate import stored
 from governance.policy import tenant_overrides
 from governance.policy_rules import effective
 from memory import jobs, store
+from memory.cleared import Cleared
 from memory.errors import NotFoundError
 from memory.models import IndexEntry, Shelf
 from memory.retrieval.words import message_terms
@@ -133,14 +135,18 @@ def _record(entry: IndexEntry) -> bytes:
         return _chunk_record(entry)
     recall = store.NewRecall(
         run_id=entry.recall.run_id,
-        said=entry.recall.said,
-        answered=entry.recall.answered,
+        said=_stored(entry, entry.recall.said),
+        answered=_stored(entry, entry.recall.answered),
         tier=entry.tier,
         said_at=entry.as_of,
-        speaker=entry.recall.speaker,
+        speaker=_stored(entry, entry.recall.speaker or ""),
     )
     place, thread_id = entry.recall.run.seq, entry.recall.thread_id
     return record_of(thread_id=thread_id, place=place, recall=recall, role=entry.role)
+
+
+def _stored(entry: IndexEntry, text: str) -> Cleared | None:
+    return stored(text=text, tier=entry.tier) if text else None
 
 
 def _chunk_record(entry: IndexEntry) -> bytes:
