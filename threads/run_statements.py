@@ -37,7 +37,7 @@ _STORE_RUN: Final = """
         INSERT INTO threads_message (id, tenant_id, thread_id, run_id, end_user_id, position, role,
             content, tool_calls, pii, token_count, terms, created_at)
         SELECT %(message)s, %(tenant)s, %(thread)s, %(run)s, %(end_user)s, 0, 'user',
-            %(input)s, '[]', '[]', %(message_tokens)s, %(terms)s::int[], %(now)s
+            %(input)s, '[]', %(pii)s::jsonb, %(message_tokens)s, %(terms)s::int[], %(now)s
         FROM taken
     ), traced AS (
         INSERT INTO threads_runtrace (run_id, tenant_id, end_user_id, messages, items, steps,
@@ -72,7 +72,7 @@ _STORE_ANSWER: Final = """
         INSERT INTO threads_message (id, tenant_id, thread_id, run_id, end_user_id, position, role,
             content, tool_calls, pii, token_count, terms, created_at)
         SELECT %(message)s, %(tenant)s, thread_id, %(run)s, end_user_id, %(position)s, 'assistant',
-            %(output)s, '[]', '[]', %(answer_tokens)s, %(terms)s::int[], %(now)s
+            %(output)s, '[]', %(pii)s::jsonb, %(answer_tokens)s, %(terms)s::int[], %(now)s
         FROM ended
     ), traced AS (
         UPDATE threads_runtrace SET messages = coalesce(%(prompt)s::jsonb, messages), steps =

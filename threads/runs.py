@@ -13,6 +13,7 @@ from django.db import connection
 from django.db.models import Prefetch
 from django.db.models.functions import Now
 
+from governance.pii import pii_tags
 from governance.secrets import strip_secrets
 from memory.conf import run_lease_seconds
 from memory.errors import ConflictError, NotFoundError
@@ -202,6 +203,7 @@ def _acceptance(run: Run, trace: PromptTrace, now: datetime) -> dict[str, Any]:
         "message": new_id("msg"),
         "message_tokens": estimate(run.input),
         "terms": message_terms(run.input),
+        "pii": json.dumps(pii_tags(run.input)),
         "prompt": json.dumps(list(trace.messages)),
         "items": json.dumps(list(trace.items)),
         "steps": json.dumps(list(trace.steps)),
@@ -254,11 +256,12 @@ class Written:
     """An answer as it is stored, without secrets, and what later prompts show of its tools.
 
     `answer_tokens` and `tool_tokens` are estimates of what both add to the turn; `terms` are the
-    answer's words, by which it is found.
+    answer's words, by which it is found; `pii` is what is personal in it.
     """
 
     text: str
     terms: list[int]
+    pii: list[dict[str, str | int]]
     tool_steps: list[dict[str, str]]
     answer_tokens: int
     tool_tokens: int
@@ -276,6 +279,7 @@ def written(answered: Answered) -> Written:
     return Written(
         text=text,
         terms=message_terms(text),
+        pii=pii_tags(text),
         tool_steps=steps,
         answer_tokens=estimate(text),
         tool_tokens=steps_tokens(steps),
@@ -345,6 +349,7 @@ def _success(run: Run, answered: Answered, stored: Written, now: datetime) -> di
         "is_cost_known": run.is_cost_known,
         "answer_tokens": stored.answer_tokens,
         "terms": stored.terms,
+        "pii": json.dumps(stored.pii),
         "added_tokens": stored.tokens_added,
         "position": answered.messages_added,
         "tool_steps": json.dumps(run.tool_steps),

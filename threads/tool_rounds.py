@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, Final
 
+from governance.pii import pii_tags
 from governance.secrets import strip_secrets
 from memory.boundary import ToolLine
 from memory.ids import new_id
@@ -203,6 +204,7 @@ def messages_of(
         row.run_id, row.end_user_id = run.pk, run.end_user_id
         row.position, row.created_at = position, now
         row.terms = message_terms(row.content)
+        row.pii = pii_tags(row.content)
     return rows
 
 

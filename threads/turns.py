@@ -9,6 +9,7 @@ from typing import Final
 
 from django.db import IntegrityError, connection
 
+from governance.pii import pii_tags
 from governance.policy import policy_for
 from governance.secrets import strip_secrets
 from memory import jobs
@@ -257,6 +258,7 @@ def _messages(run: Run, turn: RecordedTurn) -> list[Message]:
                 external_id=_stripped(said.external_id, most=_MOST_ID_CHARS),
                 token_count=estimate(content),
                 terms=message_terms(content),
+                pii=pii_tags(content),
                 created_at=said.created_at or run.created_at,
             )
         )
