@@ -69,7 +69,7 @@ def test_document_waits_is_admitted_once_and_asks_for_its_index(a: Place) -> Non
     (job,) = index_jobs(a)
     assert job.dedupe_key == f"index_knowledge:{document['id']}"
     assert code_of(a.api.post(f"{path}/refuse")) == (409, "already_decided")
-    assert audited(a) == ["document_submitted", "document_admitted"]
+    assert audited(a) == ["document_submitted", "memory_written", "document_admitted"]
 
 
 def test_document_refused_says_why_without_secrets_and_stays_refused(a: Place) -> None:
@@ -80,7 +80,7 @@ def test_document_refused_says_why_without_secrets_and_stays_refused(a: Place) -
     assert a.api.post(f"{path}/refuse", {"reason": "other"}).json() == refused.json()
     assert code_of(a.api.post(f"{path}/admit")) == (409, "already_decided")
     assert index_jobs(a) == []
-    assert audited(a) == ["document_submitted", "document_refused"]
+    assert audited(a) == ["document_submitted", "memory_written", "document_refused"]
 
 
 def test_policy_admits_at_once_where_it_says_so(a: Place) -> None:
@@ -263,7 +263,7 @@ def test_document_deleted_is_gone_and_audited(a: Place) -> None:
     assert a.api.delete(f"{PATH}/{pk}").status_code == 204
     assert code_of(a.api.delete(f"{PATH}/{pk}")) == (404, "not_found")
     assert rows_of(a, KnowledgeDocument) == []
-    assert audited(a) == ["document_submitted", "document_deleted"]
+    assert audited(a) == ["document_submitted", "memory_written", "document_deleted"]
     assert NOTE["content"] not in str([row.detail for row in rows_of(a, AuditEntry)])
 
 
