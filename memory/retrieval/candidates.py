@@ -108,6 +108,7 @@ def _ranked(
                 vector=vector,
                 cosines=cosines,
                 usual_cosine=query.usual_cosine,
+                expansion=query.expansion,
             )
         except (ArithmeticError, LookupError, ValueError):
             pass

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from memory.retrieval.codes import Vector, cosines_of
+from memory.retrieval.expansion import Expansion, with_names
 from memory.retrieval.neighbourhood import Floats, Neighbourhood
 from memory.retrieval.question import Question
 from memory.retrieval.shelf_copy import ShelfCopy
@@ -120,6 +121,7 @@ def rank(
     cosines: Floats | None = None,
     has_keywords: bool = True,
     usual_cosine: Usual | None = None,
+    expansion: Expansion | None = None,
 ) -> Ranked:
     """Return how relevant each entry is. Cost: about 1 ms for 600 entries, 3 ms for 5,000.
 
@@ -131,6 +133,7 @@ def rank(
         has_keywords: False to rank by meaning alone.
         usual_cosine: Mean and spread of cosines of unrelated texts by the copy's model, where they
             are others than the default model's.
+        expansion: The entities that the question names; what it gives is the part `entities`.
     """
     if not len(copy):
         empty = np.zeros(0)
@@ -138,11 +141,16 @@ def rank(
     places: Neighbourhood = copy.places
     cosines = _cosines(copy, vector) if cosines is None else cosines
     found = count_words(copy, places, question.words) if has_keywords else None
+    gain: Floats | None = None
+    if found is not None and expansion:
+        found, gain = with_names(found, copy, places, expansion)
     signals = form_signals(question, places)
     if found is not None:
         signals |= word_signals(found, places)
     signals |= meaning_signals(_like_default(cosines, usual_cosine), places)
     parts = _parts(signals, question, len(copy))
+    if gain is not None:
+        parts["entities"] = gain
     total = np.sum(list(parts.values()), axis=0)
     standing = _standing(signals, total, question, found)
     top = float(total.max())

@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import Any, Final
 
 from memory.retrieval.codes import Vector
+from memory.retrieval.expansion import NOBODY, Expansion
 from memory.retrieval.signals import Usual
 from memory.trust import Source
 
@@ -60,6 +61,7 @@ class RecallQuery:
         degraded: What went wrong before the search.
         usual_cosine: Mean and spread of cosines of unrelated texts by the model; None for the
             default model's.
+        expansion: The entities that the question names, with their other names.
     """
 
     text: str
@@ -77,6 +79,7 @@ class RecallQuery:
     skip_thread_id: str | None = None
     degraded: tuple[str, ...] = ()
     usual_cosine: Usual | None = None
+    expansion: Expansion = NOBODY
 
     @property
     def groups(self) -> tuple[tuple[frozenset[str], int], ...]:
@@ -135,6 +138,7 @@ class RetrievalTrace:
         stages_ms: Time of each stage, by name.
         candidates: By leg: vector, keyword.
         dropped: By gate: duplicate, relevance, top_k, budget.
+        entities: How many entities the question names.
     """
 
     tool: str
@@ -147,6 +151,7 @@ class RetrievalTrace:
     degraded: tuple[str, ...]
     top_score: float | None
     tokens: int
+    entities: int = 0
 
     def as_json(self) -> dict[str, Any]:
         """Return the trace as a step's data."""
@@ -161,6 +166,7 @@ class RetrievalTrace:
             "degraded": list(self.degraded),
             "top_score": self.top_score,
             "tokens": self.tokens,
+            "entities": self.entities,
         }
 
 

@@ -8,7 +8,7 @@ Source: BM25 as in Robertson and Zaragoza, "The Probabilistic Relevance Framewor
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -79,7 +79,7 @@ def count_words(copy: ShelfCopy, places: Neighbourhood, words: NDArray[np.uint32
     pairs = which * size + places.place_of_row[rows]
     cells, times = np.unique(pairs, return_counts=True)
     having = np.bincount(cells // size, minlength=len(words))
-    weights = np.log1p((size + _BACKGROUND - having + 0.5) / (having + 0.5))
+    weights = weight_of(having, size)
     known = np.flatnonzero(having)
     if len(known) > _MOST_QUESTION_WORDS:
         known = np.sort(known[np.argsort(-weights[known])[:_MOST_QUESTION_WORDS]])
@@ -95,6 +95,12 @@ def count_words(copy: ShelfCopy, places: Neighbourhood, words: NDArray[np.uint32
         whole_weight=float(weights.sum()),
         unknown=frozenset(words[having == 0].tolist()),
     )
+
+
+def weight_of(having: NDArray[Any], size: int) -> NDArray[np.float64]:
+    """Return how telling words are (IDF) that so many of `size` entries have."""
+    weights: NDArray[np.float64] = np.log1p((size + _BACKGROUND - having + 0.5) / (having + 0.5))
+    return weights
 
 
 def topic_share(found: WordCounts, time_words: frozenset[int], rows: NDArray[np.int64]) -> float:

@@ -72,6 +72,7 @@ class TraceBook:
             degraded=tuple(self._degraded),
             top_score=hits[0].score if hits else None,
             tokens=sum(hit.tokens for hit in hits),
+            entities=len(query.expansion.entities),
         )
 
 
