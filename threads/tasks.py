@@ -27,6 +27,7 @@ from memory.processes import this_process
 from memory.rls import scoped_transaction
 from memory.scope import Scope
 from threads.forest.jobs import build_nodes, consolidate_nodes, find_nodes
+from threads.learning.bulk_job import bulk_decide
 from threads.recall.embedding_jobs import embed_entries, reembed
 from threads.recall.indexing import index_recall
 from threads.recall.knowledge_jobs import index_knowledge
@@ -77,6 +78,7 @@ HANDLERS: dict[str, Handler] = {
     JobKind.INDEX_KNOWLEDGE: index_knowledge,
     JobKind.EMBED: embed_entries,
     JobKind.REEMBED: reembed,
+    JobKind.BULK_DECIDE: bulk_decide,
 }
 
 

@@ -1,0 +1,1 @@
+"""Jobs of governed memory: what is learned from runs, and what ages."""
