@@ -29,7 +29,6 @@ from tests.fakes.openai_server import FakeOpenAI
 from tests.shelving import make_model
 from tests.talking import fake_provider
 from threads.recall.embedding_jobs import embed_entries, reembed
-from threads.recall.indexing import embed_job
 from threads.recall.models_in_use import forget_active_models
 
 CLOUD = {"locality": "cloud", "vendor": "elsewhere"}
@@ -63,7 +62,7 @@ def ask_for_vectors(tenant: Tenant) -> None:
     scope = scope_of(tenant)
     with scoped_transaction(scope):
         for shelf in Shelf.objects.in_scope(scope):
-            job = embed_job(shelf_id=shelf.pk, end_user_id=shelf.end_user_id)
+            job = jobs.embed_job(shelf_id=shelf.pk, end_user_id=shelf.end_user_id)
             jobs.enqueue(scope=scope, job=job, now=timezone.now())
 
 

@@ -19,6 +19,7 @@ from memory.jobs.book import (
     hold,
     retry,
 )
+from memory.jobs.embedding import embed_job
 from memory.jobs.records import (
     MAX_ATTEMPTS,
     Claim,
@@ -38,6 +39,7 @@ __all__ = [
     "claim",
     "complete",
     "due_jobs",
+    "embed_job",
     "enqueue",
     "enqueue_all",
     "fail",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
@@ -28,6 +28,24 @@ _KNOWLEDGE: Final = """
     JOIN memory_knowledgechunk led ON led.tenant_id = entry.tenant_id AND led.id = entry.chunk_id
     JOIN memory_knowledgedocument document ON document.tenant_id = led.tenant_id
         AND document.id = led.document_id AND document.status = 'admitted'
+    WHERE entry.tenant_id = %(tenant)s AND entry.id = ANY (%(ids)s::text[])
+"""
+# Over from its end on, though the worker takes it out of the index only later.
+_ITEM: Final = """
+    SELECT entry.id, entry.tier, entry.confidence, entry.uses, entry.as_of,
+        led.id, led.content, led.title, led.origin, led.run_id, led.key,
+        led.status <> 'active' OR led.expires_at <= %(now)s
+    FROM memory_indexentry entry
+    JOIN memory_memoryitem led ON led.tenant_id = entry.tenant_id AND led.id = entry.item_id
+    WHERE entry.tenant_id = %(tenant)s AND entry.id = ANY (%(ids)s::text[])
+"""
+# A fact that holds no more stays in the index for those who ask what was so.
+_CORE: Final = """
+    SELECT entry.id, entry.tier, entry.confidence, entry.uses, entry.as_of,
+        led.id, led.fact, led.subject, led.origin, led.run_id, NULL,
+        led.valid_from > %(at)s OR led.valid_to <= %(at)s
+    FROM memory_indexentry entry
+    JOIN memory_corefact led ON led.tenant_id = entry.tenant_id AND led.id = entry.fact_id
     WHERE entry.tenant_id = %(tenant)s AND entry.id = ANY (%(ids)s::text[])
 """
 # The index entry tells that it may be found at all.
@@ -57,11 +75,35 @@ _NEWEST_KNOWLEDGE: Final = """
         AND (%(as_of)s IS NULL OR entry.as_of <= %(as_of)s)
     ORDER BY document.created_at DESC, document.id DESC LIMIT %(limit)s
 """
+_NEWEST_ITEMS: Final = """
+    SELECT entry.id, entry.tier, entry.confidence, entry.uses, entry.as_of,
+        led.id, led.content, led.title, led.origin, led.run_id, led.key, FALSE
+    FROM memory_memoryitem led
+    JOIN memory_indexentry entry ON entry.tenant_id = led.tenant_id AND entry.item_id = led.id
+    WHERE led.tenant_id = %(tenant)s AND led.status = 'active'
+        AND (led.expires_at IS NULL OR led.expires_at > %(now)s)
+        AND (led.end_user_id = %(user)s OR led.team_id = ANY (%(teams)s::text[]))
+        AND (%(role)s IS NULL OR led.role = %(role)s)
+        AND (%(as_of)s IS NULL OR entry.as_of <= %(as_of)s)
+    ORDER BY led.updated_at DESC, led.id DESC LIMIT %(limit)s
+"""
+_NEWEST_CORE: Final = """
+    SELECT entry.id, entry.tier, entry.confidence, entry.uses, entry.as_of,
+        led.id, led.fact, led.subject, led.origin, led.run_id, NULL, FALSE
+    FROM memory_corefact led
+    JOIN memory_indexentry entry ON entry.tenant_id = led.tenant_id AND entry.fact_id = led.id
+    WHERE led.tenant_id = %(tenant)s AND led.end_user_id = %(user)s
+        AND led.valid_from <= %(at)s AND (led.valid_to IS NULL OR led.valid_to > %(at)s)
+    ORDER BY led.valid_from DESC, led.id DESC LIMIT %(limit)s
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FoundRow:
-    """What an entry leads to; `id` is the recall entry's or the chunk's."""
+    """What an entry leads to; `id` is the recall entry's, the chunk's, the item's or the fact's.
+
+    `is_over` says that it is there but not to be shown: expired, or not so at the time asked for.
+    """
 
     entry_id: str
     id: str
@@ -75,26 +117,34 @@ class FoundRow:
     title: str = ""
     thread_id: str | None = None
     speaker: str = ""
+    is_over: bool = False
 
 
-def read_found(*, scope: Scope, ids_by_kind: dict[str, list[str]]) -> dict[str, FoundRow]:
+def read_found(
+    *, scope: Scope, ids_by_kind: dict[str, list[str]], query: RecallQuery
+) -> dict[str, FoundRow]:
     """Return the rows of entries by entry id; those that are gone, or not the scope's, are missing.
 
     Cost: one statement a kind that is asked for.
     """
+    values: dict[str, Any] = {"tenant": scope.tenant_id, **_moments(query)}
     found: dict[str, FoundRow] = {}
     for kind, ids in ids_by_kind.items():
         with connection.cursor() as cursor:
-            statement, made = (_KNOWLEDGE, _chunk) if kind == "knowledge" else (_RECALL, _turn)
-            cursor.execute(statement, {"tenant": scope.tenant_id, "ids": ids})
+            statement, made = _READING[kind]
+            cursor.execute(statement, values | {"ids": ids})
             found |= {row[0]: made(row) for row in cursor.fetchall()}
     return found
 
 
-def read_newest(*, scope: Scope, query: RecallQuery) -> list[FoundRow]:
-    """Return the newest turns of the scope's person and the newest documents, as the query filters.
+def _moments(query: RecallQuery) -> dict[str, datetime]:
+    return {"now": query.now, "at": query.as_of or query.now}
 
-    Of a document its beginning. Cost: one statement for each of the two that is asked for.
+
+def read_newest(*, scope: Scope, query: RecallQuery) -> list[FoundRow]:
+    """Return the newest of each kind of the scope's person, as the query filters.
+
+    Of a document its beginning. Cost: one statement for each kind that is asked for.
     """
     values: dict[str, Any] = {
         "tenant": scope.tenant_id,
@@ -103,13 +153,11 @@ def read_newest(*, scope: Scope, query: RecallQuery) -> list[FoundRow]:
         "role": query.role,
         "as_of": query.as_of,
         "skip": query.skip_thread_id,
+        **_moments(query),
     }
     found: list[FoundRow] = []
-    for kind, statement, made in (
-        ("recall", _NEWEST, _turn),
-        ("knowledge", _NEWEST_KNOWLEDGE, _chunk),
-    ):
-        if kind in query.kinds and (scope.user_id is not None or kind == "knowledge"):
+    for kind, (statement, made) in _READING_NEWEST.items():
+        if kind in query.kinds and (scope.user_id is not None or kind in _SHARED):
             limit = query.limit_by_kind.get(kind, query.limit)
             with connection.cursor() as cursor:
                 cursor.execute(statement, values | {"limit": limit})
@@ -149,3 +197,43 @@ def _chunk(row: Sequence[Any]) -> FoundRow:
         source=Source(kind="document", id=document, external_id=external),
         title=title,
     )
+
+
+def _learned(kind: str, *, has_title: bool) -> Callable[[Sequence[Any]], FoundRow]:
+    """Return what makes the row of an item or of a fact; of an item its title is shown."""
+
+    def made(row: Sequence[Any]) -> FoundRow:
+        entry_id, tier, confidence, uses, as_of, led_id, content, title, *origin = row
+        origin_kind, run_id, key, is_over = origin
+        return FoundRow(
+            entry_id=entry_id,
+            id=led_id,
+            kind=kind,
+            content=content,
+            tier=tier,
+            confidence=confidence,
+            uses=uses,
+            said_at=as_of,
+            source=Source(kind=origin_kind, id=run_id, external_id=key),
+            title=title if has_title else "",
+            is_over=is_over is True,
+        )
+
+    return made
+
+
+_item, _fact = _learned("item", has_title=True), _learned("core", has_title=False)
+_READING: Final = {
+    "recall": (_RECALL, _turn),
+    "knowledge": (_KNOWLEDGE, _chunk),
+    "item": (_ITEM, _item),
+    "core": (_CORE, _fact),
+}
+_READING_NEWEST: Final = {
+    "recall": (_NEWEST, _turn),
+    "item": (_NEWEST_ITEMS, _item),
+    "core": (_NEWEST_CORE, _fact),
+    "knowledge": (_NEWEST_KNOWLEDGE, _chunk),
+}
+# What there is without a person too.
+_SHARED: Final = frozenset({"item", "knowledge"})

@@ -84,7 +84,7 @@ def _find(
         copies = _open(scope, query, known, limit, book)
         candidates = _candidates(scope, query, copies, limit, book)
         with book.stage("scoring"):
-            rows = _read(scope, candidates)
+            rows = _read(scope, query, candidates)
         limit.check()
         if len(rows) == len(candidates) or is_last_try:
             break
@@ -143,11 +143,11 @@ def _candidates(
         return best
 
 
-def _read(scope: Scope, candidates: Sequence[Candidate]) -> dict[str, FoundRow]:
+def _read(scope: Scope, query: RecallQuery, candidates: Sequence[Candidate]) -> dict[str, FoundRow]:
     ids: dict[str, list[str]] = {}
     for one in candidates:
         ids.setdefault(one.kind, []).append(one.entry_id)
-    return read_found(scope=scope, ids_by_kind=ids)
+    return read_found(scope=scope, ids_by_kind=ids, query=query)
 
 
 def _scored(
@@ -159,7 +159,7 @@ def _scored(
     hits = best_first(
         hit_of(rows[one.entry_id], relevance=one.relevance, parts=one.parts, query=query)
         for one in candidates
-        if one.entry_id in rows
+        if one.entry_id in rows and not rows[one.entry_id].is_over
     )
     kept: list[Hit] = []
     for kinds, most in query.groups:

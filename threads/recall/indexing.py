@@ -43,17 +43,6 @@ def index_job(*, thread_id: str, end_user_id: str, run_id: str | None) -> jobs.N
     )
 
 
-def embed_job(*, shelf_id: str, end_user_id: str | None) -> jobs.NewJob:
-    """Return the job that gives a shelf's entries their vectors; one unfinished one a shelf."""
-    return jobs.NewJob(
-        kind=JobKind.EMBED,
-        thread_id=None,
-        run_id=None,
-        end_user_id=end_user_id,
-        dedupe_key=f"{JobKind.EMBED}:{shelf_id}",
-    )
-
-
 def index_recall(*, scope: Scope, claim: jobs.Claim) -> None:
     """Handle an `index_recall` job: index what its thread has that is not indexed yet.
 
@@ -150,7 +139,7 @@ def _store(
         turns = _still_there(scope, turns)
         if turns:
             shelf_id = store.ensure_shelf(scope=scope, owner=owner)
-            follow = embed_job(shelf_id=shelf_id, end_user_id=thread.end_user_id)
+            follow = jobs.embed_job(shelf_id=shelf_id, end_user_id=thread.end_user_id)
             jobs.enqueue(scope=scope, job=follow, now=now)
             _add(scope, thread, turns, now)
         if goes_on:

@@ -22,7 +22,6 @@ from memory.querysets import ScopedQuerySet
 from memory.rls import scoped_transaction
 from memory.scope import Scope
 from threads.recall.chunk_records import chunk_record
-from threads.recall.indexing import embed_job
 
 BATCH_CHUNKS: Final = 500
 
@@ -117,7 +116,7 @@ def _store(
         if not _is_locked(scope, document.pk):
             return False
         shelf_id = store.ensure_shelf(scope=scope, owner=owner)
-        follow = embed_job(shelf_id=shelf_id, end_user_id=document.end_user_id)
+        follow = jobs.embed_job(shelf_id=shelf_id, end_user_id=document.end_user_id)
         jobs.enqueue(scope=scope, job=follow, now=now)
         new = store.add_chunks(
             scope=scope,

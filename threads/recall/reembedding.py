@@ -28,7 +28,6 @@ from threads.chat import provider_config
 from threads.models import Agent, Provider, ProviderKind
 from threads.recall.embedding_jobs import reembed_job
 from threads.recall.filling import shelves_lacking
-from threads.recall.indexing import embed_job
 from threads.recall.models_in_use import (
     OFF,
     ActiveModel,
@@ -111,7 +110,7 @@ def begin_reembed(*, scope: Scope, wish: ModelWish, now: datetime) -> Progress:
         else:
             shelves = shelves_lacking(scope=scope, model_id=row.pk)
             wanted = [
-                embed_job(shelf_id=pk, end_user_id=owner)
+                jobs.embed_job(shelf_id=pk, end_user_id=owner)
                 for pk, owner in shelves.values_list("pk", "end_user_id")
             ]
         jobs.enqueue_all(scope=scope, wanted=wanted, now=now)

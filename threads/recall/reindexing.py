@@ -16,6 +16,7 @@ from memory import jobs, store
 from memory.cleared import Cleared
 from memory.errors import NotFoundError
 from memory.models import IndexEntry, Shelf
+from memory.retrieval.learned_records import fact_record, item_record
 from memory.retrieval.words import message_terms
 from memory.rls import scoped_transaction
 from memory.scope import Scope
@@ -121,7 +122,9 @@ def _rebuild_shelf(scope: Scope, shelf_id: str) -> Iterator[int]:
     while True:
         with scoped_transaction(scope):
             rows = IndexEntry.objects.in_scope(scope).filter(shelf_id=shelf_id, id__gt=after)
-            rows = rows.select_related("recall__run", "chunk__document").order_by("id")
+            rows = rows.select_related("recall__run", "chunk__document", "item", "fact").order_by(
+                "id"
+            )
             batch = list(rows[:_BATCH])
             if not batch:
                 return
@@ -131,6 +134,18 @@ def _rebuild_shelf(scope: Scope, shelf_id: str) -> Iterator[int]:
 
 
 def _record(entry: IndexEntry) -> bytes:
+    if entry.item is not None:
+        return item_record(
+            item_id=entry.item.pk,
+            role=entry.role,
+            key=entry.item.key,
+            title=entry.item.title,
+            content=entry.item.content,
+            said_at=entry.as_of,
+        )
+    if entry.fact is not None:
+        fact, subject = entry.fact.fact, entry.fact.subject
+        return fact_record(fact_id=entry.fact.pk, fact=fact, subject=subject, said_at=entry.as_of)
     if entry.recall is None:
         return _chunk_record(entry)
     recall = store.NewRecall(

@@ -16,7 +16,7 @@ from memory import jobs
 from memory.jobs.book import WORKER
 from memory.rls import scoped_transaction
 from memory.scope import Scope
-from threads.recall.indexing import embed_job, find_index
+from threads.recall.indexing import find_index
 
 _MOST: Final = 100
 _MOST_ATTEMPTS: Final = 5  # as of the worker that makes vectors
@@ -106,5 +106,5 @@ def _index(scope: Scope, thread_id: str, now: datetime) -> bool:
 
 def _embed(scope: Scope, shelf_id: str, now: datetime) -> bool:
     with scoped_transaction(scope):
-        job = embed_job(shelf_id=shelf_id, end_user_id=scope.user_id)
+        job = jobs.embed_job(shelf_id=shelf_id, end_user_id=scope.user_id)
         return jobs.enqueue(scope=scope, job=job, now=now)

@@ -16,12 +16,12 @@ _SHOWN: Final = """
     SELECT DISTINCT trace.run_id, item ->> 'id' FROM threads_runtrace trace
     CROSS JOIN LATERAL jsonb_array_elements(trace.items) item
     WHERE trace.tenant_id = %(tenant)s AND trace.run_id = ANY (%(runs)s::text[])
-        AND item ->> 'kind' IN ('recall', 'knowledge')
+        AND item ->> 'kind' IN ('recall', 'knowledge', 'preference', 'core')
 """
 
 
 def shown_by(*, scope: Scope, run_ids: Sequence[str]) -> dict[str, list[str]]:
-    """Return the ids of what the prompts of some runs showed of recall and knowledge, by run.
+    """Return the ids of what the prompts of some runs showed of what an index leads to, by run.
 
     Cost: one query.
     """
@@ -40,7 +40,7 @@ def count_uses(*, scope: Scope, shown: Iterable[str], now: datetime) -> None:
 
     Args:
         scope: May write what the tenant and its teams share.
-        shown: Ids of recall entries and chunks.
+        shown: Ids of what index entries lead to.
         now: When they were used last.
     """
     counts = Counter(shown)

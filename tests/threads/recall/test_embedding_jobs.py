@@ -34,7 +34,6 @@ from tests.shelving import Person, file_document, make_person, shelve
 from tests.talking import tell
 from threads.recall import filling
 from threads.recall.embedding_jobs import embed_entries
-from threads.recall.indexing import embed_job
 from threads.recall.models_in_use import forget_active_models
 
 pytestmark = pytest.mark.django_db
@@ -375,7 +374,7 @@ def test_what_a_batch_costs_does_not_grow_with_it(
 
 def _claim(person: Person, shelf_id: str) -> jobs.Claim:
     scope = Scope(tenant_ids=(person.tenant.pk,), principal_id="worker", user_id=person.end_user.pk)
-    job = embed_job(shelf_id=shelf_id, end_user_id=person.end_user.pk)
+    job = jobs.embed_job(shelf_id=shelf_id, end_user_id=person.end_user.pk)
     with scoped_transaction(scope):
         jobs.enqueue(scope=scope, job=job, now=timezone.now())
     ((job_id, tenant_id),) = [

@@ -1,0 +1,1 @@
+"""Memory items: what people and agents keep by key, bound to a role."""
