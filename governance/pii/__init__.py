@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-from governance.pii.checks import Place, Verdict, judge
+from governance.pii.checks import Place, Verdict, iban_end, judge
 from governance.pii.kinds import GROUPS, Finding, Group, Kind
 from governance.pii.patterns import BOOK
 from memory.sanitize.decoding import Decoded, decoded
@@ -57,6 +57,8 @@ def _findings(text: str, *, is_joined: bool = False) -> Iterator[tuple[int, int,
         start, end = hit.groups.get("v", (hit.start, hit.end))
         while end > start and text[end - 1] in " -.(/":
             end -= 1
+        if hit.name == "iban":
+            end = iban_end(text, start, end)
         verdict = judge(Place(text, hit, start, end, is_joined))
         if verdict is not None:
             yield start, end, verdict

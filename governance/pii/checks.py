@@ -17,6 +17,7 @@ from memory.sanitize.patterns import Hit
 
 _CONTEXT_CHARS: Final = 24
 _AFTER_CHARS: Final = 10
+_LEAST_IBAN: Final = 14
 _NO_SEPARATORS: Final = str.maketrans("", "", " -.–·()/\n\t")
 _ID_WORDS: Final = re.compile(
     r"身\s?份|证件|證件|居民|\bid\b|identity|id ?card|id ?number", re.IGNORECASE
@@ -141,8 +142,9 @@ def _digits(place: Place) -> Verdict | None:
     compact = place.compact
     if not place.is_apart():
         return None
-    verdict = _id_card(place, compact)
-    return verdict or _bank_card(place, compact)
+    identity, card = _id_card(place, compact), _bank_card(place, compact)
+    # Of two readings the one with a checksum, else the one that the text gives it.
+    return next((one for one in (identity, card) if one and one.is_certain), card or identity)
 
 
 def _id_card(place: Place, compact: str) -> Verdict | None:
@@ -167,7 +169,7 @@ def _id_card(place: Place, compact: str) -> Verdict | None:
 
 
 def _bank_card(place: Place, compact: str) -> Verdict | None:
-    if not compact.isdigit() or not 12 <= len(compact) <= 19 or len(set(compact)) < 3:
+    if not compact.isdigit() or not 12 <= len(compact) <= 19 or len(set(compact)) < 2:
         return None
     is_called = place.says(_CARD_WORDS)
     if place.is_goods and not is_called:
@@ -203,6 +205,15 @@ def _iban(place: Place) -> Verdict | None:
         return Verdict("iban")
     is_called = "iban" in place.before.lower() and len(place.compact) >= 15
     return Verdict("iban", is_certain=False) if is_called else None
+
+
+def iban_end(text: str, start: int, end: int) -> int:
+    """Return where an account number ends that words may follow: behind the last valid group."""
+    for at in range(end, start + _LEAST_IBAN, -1):
+        is_border = at == end or text[at] in " -"
+        if is_border and iban.is_valid(text[start:at].translate(_NO_SEPARATORS).upper()):
+            return at
+    return end
 
 
 def _named(kind: Kind) -> Callable[[Place], Verdict | None]:

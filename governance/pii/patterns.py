@@ -20,7 +20,7 @@ _REGIONS: Final = (
 )
 _STREETS_EN: Final = r"(?:Street|St|Avenue|Ave|Road|Rd|Boulevard|Blvd|Lane|Ln|Drive|Dr|Court|Ct|Way|Place|Pl|Terrace)"
 _SAYS: Final = r"[\s:=#是为為/()\[\]\"'，]{0,4}"
-_IM_ZH: Final = r"(?:微信|薇信|威信|v信|vx|wechat|weixin)\s?(?:号码|号|id|账号|帐号)?"
+_IM_ZH: Final = r"(?:微信|薇信|威信|v信|vx|wechat|weixin)\s?(?:号码|号|账号|帐号|id[\s:=是为])?"
 _IM_EN: Final = r"(?:telegram|tg|skype|discord|line|kakaotalk|whatsapp|signal|snapchat|instagram|ig|twitter|钉钉|抖音|微博|小红书)"
 _SEPARATED: Final = r"[ \-.·]"
 

@@ -6,8 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from governance.gate import Blocked, admit
-from memory.cleared import Cleared
+from governance.gate import Blocked, admit, stored, written_detail
+from governance.policy_rules import effective
+from memory.cleared import Cleared, PiiSpan
 
 
 def admitted(text: str, **values: object) -> Cleared:
@@ -110,3 +111,108 @@ def test_admitting_what_was_admitted_changes_nothing_more(text: str) -> None:
         again = admit(text=first.text, tier="observed")
         assert isinstance(again, Cleared)
         assert again.text == first.text
+
+
+MOBILE = "138" + "0013" + "8000"
+IBAN = "GB82 WEST 1234 5698 7654 32"
+BAD_CARD = "付款卡号 6222 0000 0000 0000"
+
+
+@pytest.mark.req("B19")
+def test_contacts_are_tagged_and_stay() -> None:
+    """Cases 95, 103 and 104."""
+    text = f"😀 打{MOBILE}"
+    assert admitted(text) == Cleared(
+        text=text, tier="observed", pii=(PiiSpan(kind="phone", start=3, end=14),)
+    )
+
+
+@pytest.mark.req("B19")
+def test_identity_is_masked() -> None:
+    """Case 97."""
+    result = admitted(f"wire it to {IBAN} please")
+    assert result == Cleared(
+        text="wire it to [pii:iban] please", tier="observed", removed=("iban",)
+    )
+
+
+@pytest.mark.req("B19")
+def test_places_are_those_of_the_masked_text() -> None:
+    result = admitted(f"{IBAN} 😀 {MOBILE}")
+    (span,) = result.pii
+    assert result.text[span.start : span.end] == MOBILE
+
+
+@pytest.mark.req("B19")
+@pytest.mark.parametrize(
+    ("action", "text", "spans", "is_held"),
+    [
+        ("tag", f"打{MOBILE}找我", 1, False),
+        ("hold", f"打{MOBILE}找我", 1, True),
+        ("mask", "打[pii:phone]找我", 0, False),
+        ("strip", "打找我", 0, False),
+        ("allow", f"打{MOBILE}找我", 0, False),
+    ],
+)
+def test_policy_says_what_is_done_about_a_kind(
+    action: str, text: str, spans: int, is_held: bool
+) -> None:
+    result = admitted(f"打{MOBILE}找我", policy=effective({"pii_contact": action}))
+    assert (result.text, len(result.pii), result.is_held) == (text, spans, is_held)
+
+
+@pytest.mark.req("B19")
+def test_policy_may_refuse_what_is_personal() -> None:
+    policy = effective({"pii_contact": "block"})
+    result = admit(text=f"打{MOBILE}", tier="stated", policy=policy)
+    assert result == Blocked(reason="pii", kinds=("phone",))
+
+
+@pytest.mark.req("B19")
+def test_uncertain_waits_for_somebody_or_is_masked_where_nobody_decides() -> None:
+    assert admitted(BAD_CARD).is_held
+    alone = admitted(BAD_CARD, can_wait=False)
+    assert (alone.text, alone.is_held) == ("付款卡号 [pii:bank_card]", False)
+
+
+@pytest.mark.req("A21")
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    [
+        ("我的身份证号是11010519491231002X", "identity"),
+        ("数学：95", "grades"),
+        ("考了九十五分", "grades"),
+        ("95/100", "grades"),
+        ("A+", "grades"),
+        ("他的成绩排名第3", "grades"),
+        ("她被确诊为二型糖尿病", "health"),
+        ("My son has type 1 diabetes", "health"),
+    ],
+)
+def test_red_line_refuses_a_text_that_may_not_have_a_placeholder(text: str, kind: str) -> None:
+    """Cases 98 and 101: whatever a model wrote, and whatever policy says about numbers."""
+    policy = effective({"pii_identity": "allow"})
+    result = admit(text=text, tier="stated", redlines="block", policy=policy)
+    assert result == Blocked(reason="redline", kinds=(kind,))
+
+
+def test_text_too_long_for_its_column_is_blocked_after_masking() -> None:
+    assert admit(text="x" * 121, tier="stated", most_characters=120) == Blocked(reason="too_long")
+    assert admitted(IBAN, most_characters=10).text == "[pii:iban]"
+
+
+@pytest.mark.req("B16")
+def test_audit_of_a_write_names_sizes_and_kinds_and_never_text() -> None:
+    cleared = admitted(f"my password is hunter2Xy9! ring {MOBILE}")
+    detail = written_detail(kind="item", cleared=[cleared], run_id="run_1", origin="tool")
+    assert detail["characters"] == len(cleared.text)
+    assert (detail["removed"], detail["pii"]) == (["password"], ["phone"])
+    assert detail["source_run_id"] == "run_1"
+    assert MOBILE not in str(detail)
+
+
+def test_part_of_a_cleared_text_keeps_what_is_personal_in_it() -> None:
+    whole = admitted(f"打{MOBILE}找我")
+    assert whole.part(start=1, end=14).pii == (PiiSpan(kind="phone", start=0, end=11),)
+    assert whole.part(start=12, end=14).pii == ()
+    assert stored(text="as it was", tier="material").tier == "material"
