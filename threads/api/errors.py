@@ -38,6 +38,8 @@ STATUS: Final[Mapping[str, int]] = {
     "unreadable_document": 400,
     "too_long": 400,
     "unknown_team": 400,
+    "wrong_person": 400,
+    "bad_sample": 400,
     "invalid_idempotency_key": 400,
     "unavailable": 400,
     "unknown_agent": 400,
@@ -59,6 +61,13 @@ STATUS: Final[Mapping[str, int]] = {
     "conflict": 409,
     "name_taken": 409,
     "already_decided": 409,
+    "core_full": 409,
+    "fact_ended": 409,
+    "same_fact": 409,
+    "second_approver_needed": 409,
+    "instruction_like": 409,
+    "not_approved": 409,
+    "govern_with_write": 409,
     "agent_inactive": 409,
     "run_finished": 409,
     "run_cancelled": 409,
@@ -95,6 +104,8 @@ _FRAMEWORK: Final[tuple[tuple[type[APIException], str, str], ...]] = (
     ),
     (exceptions.Throttled, "rate_limited", "Too many requests; wait a moment."),
 )
+# What an error knows besides, and its answer says.
+_TOLD: Final = ("run_id", "context", "least_recently_used")
 _SPEAKING: Final = ("unknown_field", "reserved_user_id", "invalid_text")
 _UNAVAILABLE: Final = Problem(
     status=503,
@@ -139,7 +150,7 @@ def _of_domain(exc: CredenceError) -> Problem:
         return Problem(status=404, code="not_found", detail=str(NotFoundError()))
     named = getattr(exc, "field", None)
     errors = (FieldError(field=named, code=exc.code, detail=exc.detail),) if named else ()
-    extra = {name: getattr(exc, name) for name in ("run_id", "context") if hasattr(exc, name)}
+    extra = {name: getattr(exc, name) for name in _TOLD if hasattr(exc, name)}
     headers = {"WWW-Authenticate": "Bearer"} if status == 401 else {}
     if wait := getattr(exc, "retry_after_seconds", None):
         headers["Retry-After"] = str(wait)

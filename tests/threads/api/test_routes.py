@@ -61,6 +61,17 @@ ROUTES = (
     ("POST", "/v1/memories/search", "read"),
     ("POST", "/v1/memories/grep", "read"),
     ("GET", "/v1/users/{user}/timeline", "read"),
+    ("GET", "/v1/users/{user}/core", "read"),
+    ("POST", "/v1/users/{user}/core", "write"),
+    ("POST", "/v1/core-candidates/{core_candidate_id}/confirm", "govern"),
+    ("POST", "/v1/core-candidates/{core_candidate_id}/reject", "govern"),
+    ("PATCH", "/v1/core-facts/{fact_id}", "govern"),
+    ("DELETE", "/v1/core-facts/{fact_id}", "govern"),
+    ("GET", "/v1/behaviour-samples", "read"),
+    ("POST", "/v1/behaviour-samples", "write"),
+    ("POST", "/v1/behaviour-samples/{sample_id}/approve", "govern"),
+    ("POST", "/v1/behaviour-samples/{sample_id}/reject", "govern"),
+    ("POST", "/v1/behaviour-samples/{sample_id}/retire", "govern"),
     ("GET", "/v1/knowledge/documents", "read"),
     ("POST", "/v1/knowledge/documents", "write"),
     ("GET", "/v1/knowledge/documents/{document_id}", "read"),
@@ -93,6 +104,9 @@ PREFIXES = {
     "key_id": "key",
     "team_id": "team",
     "job_id": "job",
+    "sample_id": "smp",
+    "core_candidate_id": "ccand",
+    "fact_id": "fact",
 }
 
 
@@ -111,6 +125,12 @@ def ids_of(place: Place) -> dict[str, str]:
     team = place.api.post("/v1/teams", {"name": "t", "members": [place.canary]}).json()
     note = {"title": place.canary, "content": place.canary, "kind": "note"}
     document = place.api.post("/v1/knowledge/documents", note).json()
+    rule = {"kind": "rule", "content": place.canary}
+    sample = place.api.post("/v1/behaviour-samples", rule).json()
+    core = f"/v1/users/{place.person.pk}/core"
+    candidate = place.api.post(core, {"fact": place.canary}).json()
+    other = place.api.post(core, {"fact": f"{place.canary} too"}).json()
+    confirmed = place.api.post(f"/v1/core-candidates/{other['id']}/confirm", {}).json()
     return {
         "agent_id": place.agent.pk,
         "run_id": place.run.pk,
@@ -122,6 +142,9 @@ def ids_of(place: Place) -> dict[str, str]:
         "team_id": team["id"],
         "job_id": new_id("job"),
         "document_id": document["id"],
+        "sample_id": sample["id"],
+        "core_candidate_id": candidate["id"],
+        "fact_id": confirmed["fact"]["id"],
         "user": place.person.pk,
     }
 

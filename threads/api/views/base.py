@@ -35,12 +35,15 @@ PAGING: Final = frozenset({"limit", "cursor"})
 _PREFIXES: Final = {
     "agent_id": "ag",
     "artifact_id": "art",
+    "core_candidate_id": "ccand",
     "document_id": "doc",
+    "fact_id": "fact",
     "job_id": "job",
     "key_id": "key",
     "message_id": "msg",
     "provider_id": "prov",
     "run_id": "run",
+    "sample_id": "smp",
     "team_id": "team",
     "thread_id": "th",
 }
