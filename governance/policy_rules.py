@@ -82,6 +82,8 @@ RULES: Final[Mapping[str, Rule]] = {
     "core_tokens": _count(800, "tokens", 0, 4000),
     "core_chars": _count(1000, "characters", 0, 16_000),
     "core_facts": _count(30, "facts", 1, 200),
+    "behaviour_tokens": _count(800, "tokens", 0, 4000),
+    "behaviour_samples": _count(40, "samples", 0, 200),
     "thread_tokens": _count(2000, "tokens", 200, 16_000),
     "summary_tokens": _count(600, "tokens", 200, 16_000),
     "recent_tokens": _count(1200, "tokens", 200, 16_000),
@@ -138,7 +140,7 @@ RULES: Final[Mapping[str, Rule]] = {
     "govern_with_write": _switch(is_on=False),
     "knowledge_admit": _switch(is_on=False),
     "knowledge_kinds": _names(
-        "article faq handbook manual note policy reference report", refused=PROCESS_KINDS
+        "article artifact faq handbook manual note policy reference report", refused=PROCESS_KINDS
     ),
     "retention_messages_days": _count(None, "days", 1, 36_500),
     "retention_recall_days": _count(None, "days", 1, 36_500),

@@ -36,6 +36,11 @@ PRIORITIES: Final[Mapping[str, int]] = {
     "guidelines": 8,
 }
 
+# Behaviour samples follow the agent's own words in the system prompt, before every section, and are
+# as irreducible as the request.
+BEHAVIOUR: Final = "behaviour"
+_FIRST: Final = 0
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Dropped:
@@ -68,7 +73,12 @@ class SectionRow:
     @property
     def position(self) -> int:
         """Its place in the prompt."""
-        return POSITIONS[self.name]
+        return _FIRST if self.name == BEHAVIOUR else POSITIONS[self.name]
+
+    @property
+    def priority(self) -> int:
+        """Its rank where room is short, lowest first."""
+        return _FIRST if self.name == BEHAVIOUR else PRIORITIES[self.name]
 
     @property
     def candidates(self) -> int:
@@ -120,7 +130,7 @@ def _row(row: SectionRow) -> dict[str, Any]:
     return {
         "name": row.name,
         "position": row.position,
-        "priority": PRIORITIES[row.name],
+        "priority": row.priority,
         "cap": row.cap,
         "wanted": row.wanted,
         "granted": row.granted,

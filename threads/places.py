@@ -15,6 +15,7 @@ from django.db.models.functions import Coalesce
 
 from governance import access
 from governance.access import Principal
+from governance.behaviour.live import with_samples
 from governance.policy import with_overrides
 from governance.policy_rules import Policy, effective
 from governance.secrets import strip_secrets
@@ -182,12 +183,13 @@ def _view(scope: Scope, agent: Agent, known: Thread | None) -> ThreadView:
 
 
 def find_agent(*, principal: Principal, scope: Scope, agent_id: str) -> Agent:
-    """Return an agent this principal may run, with provider and tenant policy. Cost: one query.
+    """Return an agent this principal may run, with provider, policy and samples. One query.
 
     Raises:
         NotFoundError: Unknown, inactive and forbidden look the same.
     """
     rows = with_overrides(Agent.objects.in_scope(scope), scope=scope)
+    rows = with_samples(rows, scope=scope)
     agent = (
         with_token_fit(rows, scope=scope)
         .select_related("provider")

@@ -148,6 +148,8 @@ SPECTACULAR_SETTINGS = {
     "ENUM_NAME_OVERRIDES": {
         "DocumentStatusEnum": "memory.models.DocumentStatus",
         "ProviderKindEnum": "threads.models.ProviderKind",
+        "SampleKindEnum": "memory.models.SampleKind",
+        "SampleStatusEnum": "memory.models.SampleStatus",
     },
 }
 

@@ -20,6 +20,8 @@ NUMBERS = {
     "preferences_tokens": (400, 0, 4000),
     "facts_tokens": (400, 0, 4000),
     "core_tokens": (800, 0, 4000),
+    "behaviour_tokens": (800, 0, 4000),
+    "behaviour_samples": (40, 0, 200),
     "thread_tokens": (2000, 200, 16_000),
     "summary_tokens": (600, 200, 16_000),
     "recent_tokens": (1200, 200, 16_000),
@@ -59,6 +61,7 @@ DEFAULTS: dict[str, Any] = {
     "knowledge_admit": False,
     "knowledge_kinds": [
         "article",
+        "artifact",
         "faq",
         "handbook",
         "manual",

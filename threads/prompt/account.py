@@ -73,7 +73,9 @@ def account(
     kept = sorted((row for row in rows if row.wanted), key=lambda row: row.position)
     asked = estimate(given.question)
     request = SectionRow(name="request", cap=given.limit, wanted=asked, granted=asked, items=1)
-    shown = [_scaled(row, outcome.share) for row in (*kept, request)]
+    # Both are in what is fixed already, and are counted in `current_tokens` as that.
+    own = (given.behaviour.row,) if given.behaviour.row else ()
+    shown = [_scaled(row, outcome.share) for row in (*own, *kept, request)]
     framing = fixed.announcement if kept else 0
     with_all = fixed.counted + round(outcome.wanted * outcome.share) + framing
     is_rejected = outcome.decision == "reject"
@@ -84,7 +86,7 @@ def account(
         prompt_tokens=outcome.sent,
         target_budget=given.target,
         context_window=given.agent.context_window,
-        candidate_count=sum(row.candidates for row in kept),
+        candidate_count=sum(row.candidates for row in (*own, *kept)),
         sections=[_refused(row) if is_rejected else row for row in shown],
         retrieval=given.retrieval,
     )

@@ -94,18 +94,18 @@ class Assembled:
         filled = self.filled
         before = [item for name in PROMPT_ORDER for item in _shown(filled, name)]
         after = [item for name in PROMPT_ORDER_AFTER for item in _shown(filled, name)]
-        shown = (*before, *filled.squeezed.packed.items, *after)
+        shown = (*self.given.behaviour.items, *before, *filled.squeezed.packed.items, *after)
         return [replace(item, tokens=scale(item.tokens, self.share)).as_json() for item in shown]
 
     @property
     def parts(self) -> dict[str, int]:
-        """What the prompt costs beside its sections, in tokens: the agent's own prompt, the tools."""
+        """What the prompt costs beside its sections, in tokens: the system prompt, the tools."""
         given = self.given
-        own = ChatMessage(role="system", content=given.agent.system_prompt)
+        own = ChatMessage(role="system", content=given.system_prompt)
         with_tools = given.counter.sent((own,), tools=given.tools)
         alone = given.counter.sent((own,))
         return {
-            "system_tokens": alone if given.agent.system_prompt else 0,
+            "system_tokens": alone if given.system_prompt else 0,
             "tool_tokens": with_tools - alone,
         }
 
@@ -207,9 +207,9 @@ def _too_much(given: PromptInput, fixed: Fixed) -> str:
             f" prompt have {fixed.characters:,}. Shorten one of them."
         )
     return (
-        f"The request, the agent's own prompt and its tools cost {fixed.counted:,} tokens, and a"
-        f" prompt of this agent may cost {given.limit:,}. Shorten one of them, offer fewer tools,"
-        " or give the agent a larger window."
+        "The request, the agent's own prompt, its approved samples and its tools cost"
+        f" {fixed.counted:,} tokens, and a prompt of this agent may cost {given.limit:,}. Shorten"
+        " one of them, offer fewer tools, or give the agent a larger window."
     )
 
 
@@ -264,7 +264,7 @@ def render(
     before = [sections[name].text for name in PROMPT_ORDER if name in sections]
     after = [sections[name].text for name in PROMPT_ORDER_AFTER if name in sections]
     return build_messages(
-        system_prompt=given.agent.system_prompt,
+        system_prompt=given.system_prompt,
         wording=given.wording,
         tag=given.tag,
         sections=(*before, past.text, *after),
@@ -323,7 +323,7 @@ def _frame(
         render=lambda packed: render(given, sections, packed),
         usual=usual,
         question=given.question,
-        system_prompt=given.agent.system_prompt,
+        system_prompt=given.system_prompt,
         language=given.wording.language,
         fixed=_fixed_texts(sections),
     )

@@ -15,6 +15,7 @@ from memory.sections import Candidate
 from threads.counting import Counter
 from threads.models import Agent
 from threads.past import Past
+from threads.prompt.behaviour import NOTHING, Behaviour
 from threads.prompt.parts import (
     Candidates,
     fact_candidates,
@@ -40,6 +41,7 @@ class PromptInput:
         remembered: Further items by section: preferences, core, related, reference.
         retrieval: What the account says of the search for them; None where nothing was searched.
         workspace: The artefacts to go on with.
+        behaviour: The approved samples that follow the agent's own prompt.
     """
 
     agent: Agent
@@ -56,6 +58,7 @@ class PromptInput:
     remembered: Mapping[str, Sequence[Candidate]] = field(default_factory=dict)
     retrieval: Mapping[str, Any] | None = None
     workspace: tuple[WorkspaceFile, ...] = ()
+    behaviour: Behaviour = NOTHING
 
     @property
     def target(self) -> int:
@@ -64,6 +67,11 @@ class PromptInput:
             context_window=self.agent.context_window,
             max_output_tokens=self.agent.max_output_tokens,
         )
+
+    @property
+    def system_prompt(self) -> str:
+        """The agent's own prompt and the approved samples after it; empty with neither."""
+        return self.behaviour.after(self.agent.system_prompt)
 
     @property
     def limit(self) -> int:

@@ -9,6 +9,7 @@ from typing import Final
 
 from django.utils.crypto import salted_hmac
 
+from governance.behaviour.live import live_samples
 from memory.boundary import Wording, new_tag, wording_for
 from memory.language import resolve
 from memory.scope import Scope
@@ -16,6 +17,7 @@ from threads.lossless.reading import read_lossless
 from threads.models import ThreadStrategy
 from threads.past import Past
 from threads.places import Setting
+from threads.prompt.behaviour import pack_samples
 from threads.prompt.given import PromptInput
 from threads.request import RunRequest
 from threads.rolling import read_rolling
@@ -55,6 +57,9 @@ def load_prompt(
         is_bootstrap=setting.is_bootstrap,
         tools=tools.specs() if tools else (),
         workspace=workspace,
+        behaviour=pack_samples(
+            samples=live_samples(agent), policy=policy, language=wording.language
+        ),
     )
     return given, tools
 
