@@ -18,8 +18,8 @@ _REFERENCE: Final = {"zh": "参考资料", "en": "Reference material"}
 _LEAST_PIECE_TOKENS: Final = 24
 _LEAST_PIECE_CHARS: Final = 40
 _CUT: Final = " … "
-# Their own ids, in their labels, lead to where they come from.
-_SELF_EXPLAINED: Final = frozenset({"artifact", "recall", "knowledge"})
+# Their own ids, in their labels or in the account, lead to where they come from.
+_SELF_EXPLAINED: Final = frozenset({"artifact", "recall", "knowledge", "core", "item"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,4 +1,4 @@
-"""Which jobs follow a finished turn: it is indexed, and by strategy the thread rolled or built on."""
+"""Which jobs follow a finished turn: to index it, to learn from it, to shorten its thread's past."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from memory.scope import Scope
 from threads.forest.jobs import build_job
 from threads.forest.reading import next_chunk, shape_of
 from threads.history import needs_roll
+from threads.learning.extraction import extract_job
 from threads.models import Agent, Run, ThreadStrategy
 from threads.recall.indexing import index_job
 
@@ -23,7 +24,7 @@ def follow_up_jobs(
     last: Run,
     uncovered: Callable[[], tuple[int, int]],
 ) -> tuple[jobs.NewJob, ...]:
-    """Return the jobs that a thread needs after its newest turn: to index it, and what is due.
+    """Return the jobs that a thread needs after its newest turn: to index it, to learn from it, what is due.
 
     Inside the transaction that wrote the turn. Cost: what `uncovered` costs, or for a lossless
     agent two queries of numbers.
@@ -39,7 +40,8 @@ def follow_up_jobs(
         return ()
     index = index_job(thread_id=last.thread_id, end_user_id=last.end_user_id, run_id=last.pk)
     past = _past_job(scope=scope, agent=agent, policy=policy, last=last, uncovered=uncovered)
-    return (index,) if past is None else (index, past)
+    learn = extract_job(policy=policy, last=last)
+    return tuple(job for job in (index, past, learn) if job is not None)
 
 
 def _past_job(

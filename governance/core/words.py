@@ -31,6 +31,22 @@ _FILLERS: Final = (
 )
 
 
+# What looks like a negation and is none.
+_NO_NEGATION: Final = re2.compile(
+    "不错|不过|不仅|不但|不同|不断|不久|差不多|特别|别人|别的|分别|级别|性别|类别|非常|无论|未来|没关系"
+    r"|\bnot only\b|\bno doubt\b"
+)
+_NEGATION: Final = re2.compile(
+    r"[不没无别未]|非(?:要|得)?|讨厌|\b(?:not|never|no|cannot|hate|hates|dislike|dislikes|without"
+    r"|avoid|avoids|stop|stopped|neither|nor)\b|n['’]t\b|\b(?:dont|doesnt|isnt|arent|wont|cant)\b"
+)
+
+
+def is_negated(text: str) -> bool:
+    """Say whether a text denies something; for telling "likes" from "does not like". Linear."""
+    return _NEGATION.search(_NO_NEGATION.sub(" ", folded(text))) is not None
+
+
 def share_said(*, fact: str, said: str) -> float:
     """Return which share of a fact's telling words `said` has, 0 to 1. Linear in both."""
     words = telling_words(fact)

@@ -18,6 +18,8 @@ from threads.models import ThreadStrategy
 from threads.past import Past
 from threads.places import Setting
 from threads.prompt.behaviour import pack_samples
+from threads.prompt.core import SECTION as CORE
+from threads.prompt.core import core_candidates
 from threads.prompt.given import PromptInput
 from threads.request import RunRequest
 from threads.rolling import read_rolling
@@ -36,8 +38,9 @@ def load_prompt(
 ) -> tuple[PromptInput, ToolBox | None]:
     """Return what one prompt is made from, and the tools its run may call, if it has any.
 
-    Inside the caller's transaction. Cost: no query for a new thread, one under the strategy
-    rolling, up to four under lossless; a few more to go on with another run's artefacts.
+    Inside the caller's transaction. Cost: one query for the facts of a known person; no other for a
+    new thread, one under the strategy rolling, up to four under lossless; a few more to go on with
+    another run's artefacts.
     """
     agent, policy, scope = setting.agent, setting.policy, setting.scope
     wording = wording_for(resolve(agent.language, question))
@@ -56,6 +59,7 @@ def load_prompt(
         now=now,
         is_bootstrap=setting.is_bootstrap,
         tools=tools.specs() if tools else (),
+        remembered={CORE: core_candidates(scope=scope)},
         workspace=workspace,
         behaviour=pack_samples(
             samples=live_samples(agent), policy=policy, language=wording.language

@@ -1,0 +1,151 @@
+"""The job extract_core: what succeeded runs of a thread say of their person becomes candidates.
+
+A job looks at all runs of its thread that were not looked through yet, so whatever commits late or
+after a crash is taken by the next one, and a unique key keeps each run to one look. The job names
+no thread in its row: one that waits for a model must not keep the thread's other jobs waiting.
+Nothing here confirms anything.
+"""
+
+from __future__ import annotations
+
+from time import monotonic
+from typing import Final
+
+from django.utils import timezone
+
+from governance.policy_rules import Policy
+from memory import jobs
+from memory.errors import CredenceError
+from memory.language import Language, dominant_language
+from memory.models import JobKind
+from memory.scope import Scope
+from threads.asking import ask_in_turn
+from threads.chat import memory_providers, provider_config
+from threads.learning.extraction_rows import (
+    Batch,
+    Found,
+    Looked,
+    find_in,
+    read_batch,
+    store_batch,
+)
+from threads.learning.fact_answers import MALFORMED, ModelFacts, read_facts
+from threads.learning.fact_patterns import find_facts
+from threads.learning.fact_prompts import fact_prompt
+from threads.memory_calls import book_calls
+from threads.models import ProviderKind, Run, RunOrigin
+
+# A job may work for two minutes: a batch starts in the first, and its calls end before the second.
+_WORK_SECONDS: Final = 60.0
+_ALL_SECONDS: Final = 100.0
+_MOST_SOURCE_TOKENS: Final = 6_000
+_LEAST_SOURCE_TOKENS: Final = 300
+_PROMPT_TOKENS: Final = 1_800  # instructions and answer
+_KEY: Final = f"{JobKind.EXTRACT_CORE}:"
+
+
+class ExtractionFailedError(CredenceError):
+    """No model answered, so nothing was looked through; the job is tried again."""
+
+    code = "extraction_failed"
+
+
+def extract_job(*, policy: Policy, last: Run) -> jobs.NewJob | None:
+    """Return the job that looks through a thread after its newest turn, None where policy is off.
+
+    One unfinished one a thread.
+    """
+    if RunOrigin(last.origin) not in origins_of(policy):
+        return None
+    return jobs.NewJob(
+        kind=JobKind.EXTRACT_CORE,
+        thread_id=None,
+        run_id=last.pk,
+        end_user_id=last.end_user_id,
+        dedupe_key=f"{_KEY}{last.thread_id}",
+    )
+
+
+def origins_of(policy: Policy) -> frozenset[RunOrigin]:
+    """Return the origins of turns that policy lets teach."""
+    if not (policy.is_on("writeback") and policy.is_on("extract_core")):
+        return frozenset()
+    origins = {RunOrigin.RUN}
+    if policy.is_on("learn_from_turns"):
+        origins.add(RunOrigin.API)
+    if policy.is_on("extract_on_import"):
+        origins.add(RunOrigin.IMPORT)
+    return frozenset(origins)
+
+
+def extract_core(*, scope: Scope, claim: jobs.Claim) -> None:
+    """Handle an `extract_core` job: look through what its thread has that was not looked through.
+
+    Each batch is read in one transaction, the model asked outside any, and what it found stored in
+    another. What is left after a minute is asked for again. Cost: one model call for each ten turns.
+
+    Raises:
+        ExtractionFailedError: No model answered.
+        LeaseLostError: The job was claimed again; that claim goes on instead.
+    """
+    started = monotonic()
+    thread_id = claim.dedupe_key.removeprefix(_KEY)
+    while monotonic() - started < _WORK_SECONDS:
+        batch = read_batch(scope=scope, thread_id=thread_id, origins_of=origins_of)
+        if batch is None:
+            return
+        left = _ALL_SECONDS - (monotonic() - started)
+        looked = _look(scope.narrowed(thread_id=thread_id), claim, batch, left)
+        store_batch(scope=scope, claim=claim, batch=batch, looked=looked, now=timezone.now())
+    jobs.ask_again(scope=scope, claim=claim, now=timezone.now())
+
+
+def _look(scope: Scope, claim: jobs.Claim, batch: Batch, within_seconds: float) -> Looked:
+    """Return what a batch says of its person."""
+    said = [sentences for sentences in batch.said.values() if sentences]
+    if not said:
+        return Looked()
+    if batch.agent.provider.kind == ProviderKind.OFFLINE:
+        facts = ModelFacts(
+            facts=tuple(fact for sentences in said for fact in find_facts(sentences))
+        )
+        return _found(batch, facts)
+    providers = memory_providers(batch.agent)
+    language = _language(said)
+    heard = ask_in_turn(
+        configs=[provider_config(provider) for provider in providers],
+        model=batch.agent.model,
+        prompt=lambda is_shorter: fact_prompt(
+            said=["\n".join(sentences) for sentences in said],
+            language=language,
+            most_tokens=_most_tokens(batch),
+            is_shorter=is_shorter,
+        ),
+        read=read_facts,
+        within_seconds=within_seconds,
+    )
+    book_calls(
+        scope=scope, kind=claim.kind, job_id=claim.job_id, agent=batch.agent, calls=heard.calls
+    )
+    if heard.made is not None:
+        return _found(batch, heard.made)
+    if heard.calls and heard.calls[-1].outcome == MALFORMED:
+        return Looked(fault=MALFORMED)
+    raise ExtractionFailedError
+
+
+def _found(batch: Batch, facts: ModelFacts) -> Looked:
+    found: tuple[Found, ...]
+    found, dropped = find_in(batch=batch, facts=facts.facts)
+    return Looked(found=found, dropped=dropped + facts.unread)
+
+
+def _language(said: list[list[str]]) -> Language:
+    text = "\n".join(sentence for sentences in said for sentence in sentences)
+    return "zh" if dominant_language(text) == "zh" else "en"
+
+
+def _most_tokens(batch: Batch) -> int:
+    """Return what the messages may cost, so that instructions and answer fit beside them."""
+    room = batch.agent.context_window - _PROMPT_TOKENS
+    return max(min(room, _MOST_SOURCE_TOKENS), _LEAST_SOURCE_TOKENS)
