@@ -16,6 +16,7 @@ from memory.models import (
     RecallEntry,
 )
 from memory.scope import Scope
+from memory.store.candidates import ClearedFact
 from memory.store.entries import remove_entries
 from memory.store.shelves import Owner, find_shelf
 
@@ -24,6 +25,17 @@ def set_fact_tags(*, scope: Scope, fact_id: str, fact: Cleared, now: datetime) -
     """Say anew what is personal in a fact. Cost: one statement."""
     rows = CoreFact.objects.in_scope(scope).filter(pk=fact_id, fact=fact.text)
     rows.update(pii=fact.pii_json(), updated_at=now)
+
+
+def change_past_fact(*, scope: Scope, fact_id: str, cleared: ClearedFact, now: datetime) -> None:
+    """Let a fact that holds no more say less; it is in no index. Cost: one statement."""
+    CoreFact.objects.in_scope(scope).filter(pk=fact_id, valid_to__isnull=False).update(
+        fact=cleared.fact.text,
+        subject=cleared.subject_text,
+        fact_key=cleared.key,
+        pii=cleared.fact.pii_json(),
+        updated_at=now,
+    )
 
 
 def set_item_tags(

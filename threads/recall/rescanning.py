@@ -283,15 +283,20 @@ def _fact(run: _Rescan, name: str, fact: CoreFact) -> None:
     with scoped_transaction(run.scope):
         if (cleared.fact.text, cleared.subject_text) != (fact.fact, fact.subject):
             _note_masked(run, name, cleared.fact)
-            tier = gate.UNTRUSTED if cleared.tier == gate.UNTRUSTED else fact.tier
-            core_facts.rewrite_fact(
-                scope=run.scope, fact=fact, cleared=cleared, tier=tier, now=run.now
-            )
+            _rewrite_fact(run, fact, cleared)
         elif cleared.fact.pii_json() != fact.pii:
             _note_tags(run, name, fact.pii, cleared.fact.pii_json())
             rescanned.set_fact_tags(
                 scope=run.scope, fact_id=fact.pk, fact=cleared.fact, now=run.now
             )
+
+
+def _rewrite_fact(run: _Rescan, fact: CoreFact, cleared: ClearedFact) -> None:
+    if fact.valid_to is not None:
+        rescanned.change_past_fact(scope=run.scope, fact_id=fact.pk, cleared=cleared, now=run.now)
+        return
+    tier = gate.UNTRUSTED if cleared.tier == gate.UNTRUSTED else fact.tier
+    core_facts.rewrite_fact(scope=run.scope, fact=fact, cleared=cleared, tier=tier, now=run.now)
 
 
 def _audit(run: _Rescan) -> None:

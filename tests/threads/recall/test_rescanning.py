@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 from io import StringIO
+from typing import Any
 
 import pytest
 from django.core.management import call_command
 
-from governance.models import AuditEntry
+from governance.models import AuditEntry, CoreCandidate
 from memory import store
 from memory.cleared import Cleared
 from memory.models import CoreFact, DocumentStatus, KnowledgeDocument, MemoryItem, MemoryItemVersion
@@ -136,6 +137,47 @@ def test_document_is_masked_and_indexed_anew() -> None:
     assert empty(rescan(scope=talk.wide, now=NOW).shown())
 
 
+def put_fact(talk: Talk, fact: str, **values: Any) -> CoreFact:
+    whose: dict[str, Any] = {
+        "tenant": talk.tenant, "end_user_id": talk.thread.end_user_id, "fact": fact,
+        "fact_key": f"key {fact}", "origin": "api",
+    }  # fmt: skip
+    with scoped_transaction(talk.wide):
+        candidate = CoreCandidate.objects.create(
+            **whose, proposed_by="key", status="confirmed", decided_at=NOW
+        )
+        return CoreFact.objects.create(
+            **whose,
+            candidate=candidate,
+            valid_from=NOW,
+            decided_by_kind="staff",
+            decided_by_id="1",
+            **values,
+        )
+
+
+@pytest.mark.req("A21", "B19")
+@pytest.mark.django_db
+def test_facts_are_tagged_masked_or_left_for_staff_and_past_ones_stay_out_of_the_index() -> None:
+    talk = make_talk()
+    tagged = put_fact(talk, f"Ring {MOBILE}")
+    masked = put_fact(talk, f"Banks at {IBAN}")
+    past = put_fact(talk, f"Banked at {IBAN}", valid_to=NOW, end_reason="evicted")
+    refused = put_fact(talk, "My son has type 1 diabetes")
+    report = rescan(scope=talk.wide, now=NOW)
+    assert (report.tagged.total(), report.masked.total(), report.left.total()) == (1, 2, 1)
+    assert report.kinds["health"] == 1
+    with scoped_transaction(talk.wide):
+        said = {one.pk: one for one in CoreFact.objects.in_scope(talk.wide)}
+    assert [tag["kind"] for tag in said[tagged.pk].pii] == ["phone"]
+    assert said[masked.pk].fact == "Banks at [pii:iban]"
+    assert said[past.pk].fact == "Banked at [pii:iban]"
+    assert said[refused.pk].fact == refused.fact
+    assert [entry.fact_id for entry in talk.entries()] == [masked.pk]
+    again = rescan(scope=talk.wide, now=NOW)
+    assert (again.tagged.total(), again.masked.total(), again.left.total()) == (0, 0, 1)
+
+
 @pytest.mark.req("A21", "B14")
 def test_command_tells_what_it_found_never_the_text_and_leaves_other_tenants(
     committed_db: None,
@@ -154,5 +196,4 @@ def test_command_tells_what_it_found_never_the_text_and_leaves_other_tenants(
     with scoped_transaction(talk.wide):
         rows = AuditEntry.objects.in_scope(talk.wide).filter(action="memory_rescanned")
         (row,) = rows
-        assert CoreFact.objects.in_scope(talk.wide).count() == 0
     assert row.detail["tagged"] == 1
