@@ -23,8 +23,9 @@ from governance import access, audit
 from governance.access import Principal
 from governance.models import ApiKey, KeyScope
 from governance.permissions import Permission
+from governance.policy import policy_for
 from memory.conf import key_peppers
-from memory.errors import CredenceError, InvalidInputError, NotFoundError
+from memory.errors import ConflictError, CredenceError, InvalidInputError, NotFoundError
 from memory.models import Tenant
 from memory.rls import scoped_transaction
 from memory.scope import Scope
@@ -40,6 +41,23 @@ class UnauthenticatedError(CredenceError):
     """The API key is missing, unknown, expired or revoked."""
 
     code = "unauthenticated"
+
+
+class GovernWithWriteError(ConflictError):
+    """A key that decides does not also make what is decided about: make two keys.
+
+    Unless policy says otherwise, whoever proposes is not who approves.
+    """
+
+    code = "govern_with_write"
+
+    def __init__(self) -> None:
+        """Say both ways out."""
+        super().__init__(
+            "A key that holds govern holds neither run nor write. Make two keys, or turn on policy"
+            " govern_with_write."
+        )
+        self.field = "scopes"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -151,6 +169,25 @@ def _touch(stored: _Stored, principal: Principal, now: datetime) -> None:
     scope = access.tenant_scope(principal)
     with scoped_transaction(scope):
         ApiKey.objects.in_scope(scope).filter(pk=stored.id).update(last_used_at=now)
+
+
+def holds_both(scopes: Collection[str]) -> bool:
+    """Say whether these scopes let one key propose and approve."""
+    return KeyScope.GOVERN in scopes and not {KeyScope.RUN, KeyScope.WRITE}.isdisjoint(scopes)
+
+
+def require_separation(*, scope: Scope, scopes: Collection[str]) -> None:
+    """Let pass scopes that keep proposing and approving apart, or any where policy allows them.
+
+    Inside the caller's transaction. Cost: no query, one where they do not.
+
+    Raises:
+        GovernWithWriteError: They do not, and policy wants it.
+    """
+    if not holds_both(scopes):
+        return
+    if not policy_for(scope=scope, agent_overrides={}).is_on("govern_with_write"):
+        raise GovernWithWriteError
 
 
 def create_key(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import Any, TypeVar
 
@@ -10,7 +10,7 @@ from django.db.models import Subquery
 
 from governance import audit
 from governance.models import TenantPolicy
-from governance.policy_rules import Policy, PolicyValue, effective, validate
+from governance.policy_rules import RULES, Policy, PolicyValue, effective, validate
 from memory.querysets import ScopedQuerySet
 from memory.rls import scoped_transaction
 from memory.scope import Scope
@@ -46,6 +46,7 @@ def change_policy(*, scope: Scope, changes: Mapping[str, object], now: datetime)
             reason="insert of the tenant's only row; its unique key and RLS decide"
         ).bulk_create([TenantPolicy(tenant_id=scope.tenant_id)], ignore_conflicts=True)
         row = TenantPolicy.objects.in_scope(scope).select_for_update().get()
+        before = effective(row.overrides)
         merged = {**row.overrides, **changes}
         kept = {name: value for name, value in merged.items() if value is not None}
         row.overrides = validate(kept)
@@ -57,6 +58,30 @@ def change_policy(*, scope: Scope, changes: Mapping[str, object], now: datetime)
             target_kind="policy",
             target_id=row.id,
             now=now,
-            detail={"names": sorted(changes)},
+            detail=changed_detail(before=before, after=effective(row.overrides), names=changes),
         )
     return effective(row.overrides)
+
+
+def changed_detail(
+    *, before: Policy, after: Policy, names: Iterable[str]
+) -> dict[str, int | str | bool | list[str]]:
+    """Return what the audit says of a change: which names, and each value before and after.
+
+    Of a list of names only how many there are: no words of a tenant's own. Pure.
+    """
+    named = sorted(set(names))
+    changes = [
+        f"{name}: {_said(before.values[name])} -> {_said(after.values[name])}"
+        for name in named
+        if name in RULES and before.values[name] != after.values[name]
+    ]
+    return {"names": named, "changes": changes}
+
+
+def _said(value: PolicyValue) -> str:
+    if isinstance(value, list):
+        return f"{len(value)} names"
+    if isinstance(value, bool):
+        return "on" if value else "off"
+    return "none" if value is None else f"{value:g}" if isinstance(value, float) else str(value)

@@ -152,6 +152,11 @@ RULES: Final[Mapping[str, Rule]] = {
     "pii_sensitive": Rule(default="block", unit="action", choices=_PII),
     "pii_uncertain": Rule(default="hold", unit="action", choices=_PII),
 }
+# What no agent can have otherwise than its tenant: who decides, and what is kept how long.
+TENANT_ONLY: Final = frozenset(
+    "four_eyes govern_with_write knowledge_admit knowledge_kinds retention_messages_days"
+    " retention_recall_days retention_traces_days retention_audit_days".split()
+)
 _NAME: Final = re.compile(r"[a-z][a-z0-9_]{0,39}")
 _WEIGHTS = ("weight_relevance", "weight_recency", "weight_credence", "weight_frequency")
 

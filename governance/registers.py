@@ -42,10 +42,12 @@ def issue_key(
     `agent_id` must be known to be in scope: `threads.catalogue` looks.
 
     Raises:
+        GovernWithWriteError: The scopes would let one key propose and approve.
         InvalidInputError: Scopes or expiry do not fit.
         ReservedUserIdError: The user_id can not be a tenant's own.
     """
     with scoped_transaction(scope):
+        keys.require_separation(scope=scope, scopes=scopes)
         person = ensure_end_user(scope=scope, user_id=user_id, now=now) if user_id else None
         return keys.create_key(
             scope=scope,

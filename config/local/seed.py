@@ -14,6 +14,7 @@ from django.utils import timezone
 from governance.keys import UnauthenticatedError, authenticate, create_key
 from governance.models import KeyScope
 from governance.permissions import Role
+from governance.policy import change_policy, policy_for
 from governance.tenants import SlugTakenError, create_staff, create_tenant, find_tenant
 from memory.models import Tenant
 from memory.rls import scoped_transaction
@@ -115,6 +116,7 @@ def _seed_one(
     now = timezone.now()
     tenant = _tenant(demo, now)
     scope = Scope(tenant_ids=(tenant.id,), principal_id="local-run")
+    _allow_one_key(scope, now)
     create_staff(
         scope=scope, username=ADMIN_NAME, password=admin_password, role=Role.ADMIN, now=now
     )
@@ -139,6 +141,14 @@ def _tenant(demo: DemoTenant, now: datetime) -> Tenant:
         return create_tenant(slug=demo.slug, name=demo.name, now=now, actor="local-run")
     except SlugTakenError:
         return find_tenant(slug=demo.slug)
+
+
+def _allow_one_key(scope: Scope, now: datetime) -> None:
+    """Let the demo's one key both propose and approve, as whoever tries it out does."""
+    with scoped_transaction(scope):
+        is_on = policy_for(scope=scope, agent_overrides={}).is_on("govern_with_write")
+    if not is_on:
+        change_policy(scope=scope, changes={"govern_with_write": True}, now=now)
 
 
 def _agents(scope: Scope, demo: DemoTenant, now: datetime) -> tuple[Agent, bool]:

@@ -18,7 +18,7 @@ from governance.admin.filters import ScopedRelatedFilter
 from governance.admin.forms import ScopedModelForm
 from governance.admin.site import site
 from governance.admin.text import shown
-from governance.keys import create_key
+from governance.keys import create_key, require_separation
 from governance.models import ApiKey, KeyScope
 from governance.permissions import Permission
 from governance.registers import revoke_key
@@ -73,6 +73,7 @@ class ApiKeyAdmin(ScopedModelAdmin[ApiKey]):
 
     def store(self, scope: Scope, obj: ApiKey, form: Any, *, change: bool) -> None:
         """Make the key through governance, which audits it, and keep its secret for this answer."""
+        require_separation(scope=scope, scopes=obj.scopes)
         made = create_key(
             scope=scope,
             scopes=obj.scopes,

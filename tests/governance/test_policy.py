@@ -205,7 +205,8 @@ def test_change_refused_changes_nothing(db: None) -> None:
     with scoped_transaction(scope):
         assert tenant_overrides(scope=scope) == {"recent_turns": 5}
         changed = AuditEntry.objects.in_scope(scope).filter(action="policy_changed")
-        assert [row.detail for row in changed] == [{"names": ["recent_turns"]}]
+        detail = {"names": ["recent_turns"], "changes": ["recent_turns: 2 -> 5"]}
+        assert [row.detail for row in changed] == [detail]
 
 
 def test_null_resets_to_the_default(db: None) -> None:

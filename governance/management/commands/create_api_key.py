@@ -8,7 +8,7 @@ from typing import Any
 from django.core.management.base import CommandParser
 from django.utils import timezone
 
-from governance.keys import create_key
+from governance.keys import create_key, holds_both
 from governance.management.base import TenantCommand
 from memory.rls import scoped_transaction
 
@@ -34,4 +34,7 @@ class Command(TenantCommand):
             made = create_key(
                 scope=scope, scopes=scopes, now=now, name=options["name"], expires_at=expires_at
             )
+        if holds_both(scopes):
+            note = "note: this key both proposes and approves; policy govern_with_write is for that"
+            self.stderr.write(note)
         self.show(options, {"id": made.key.id, "key": made.secret})

@@ -212,3 +212,72 @@ def test_usage_of_a_span_that_ends_before_it_begins_answers_400(a: Place) -> Non
     answer = a.api.get("/v1/usage", {"from": "2026-06-02", "to": "2026-06-01"})
     assert code_of(answer) == (400, "invalid_parameter")
     assert a.api.get("/v1/usage", {"from": "2026-06-01", "to": "2026-06-01"}).status_code == 200
+
+
+BOTH = (["govern", "write"], ["govern", "run"], ["run", "read", "write", "govern"])
+
+
+@pytest.mark.req("B14")
+@pytest.mark.parametrize("scopes", BOTH)
+def test_a_key_that_proposes_and_approves_is_refused_unless_policy_says_so(
+    a: Place, scopes: list[str]
+) -> None:
+    refused = a.api.post("/v1/keys", {"scopes": scopes})
+    assert code_of(refused) == (409, "govern_with_write")
+    assert "two keys" in refused.json()["detail"]
+    assert refused.json()["errors"][0]["field"] == "scopes"
+    for apart in (["govern", "read", "admin"], ["run", "write"]):
+        assert a.api.post("/v1/keys", {"scopes": apart}).status_code == 201
+    assert a.api.patch("/v1/policy", {"govern_with_write": True}).status_code == 200
+    assert a.api.post("/v1/keys", {"scopes": scopes}).status_code == 201
+
+
+def test_a_changed_policy_is_audited_with_its_values_before_and_after(a: Place) -> None:
+    body = {
+        "recall_top_k": 7,
+        "four_eyes": True,
+        "knowledge_kinds": ["faq"],
+        "retention_recall_days": 30,
+        "min_relevance": 0.25,
+    }
+    assert a.api.patch("/v1/policy", body).status_code == 200
+    assert a.api.patch("/v1/policy", {"recall_top_k": None}).status_code == 200
+    rows = [one for one in a.api.get("/v1/audit").json()["results"] if "policy" in one["action"]]
+    first, newest = rows
+    assert first["detail"] == {
+        "names": sorted(body),
+        "changes": [
+            "four_eyes: off -> on",
+            "knowledge_kinds: 9 names -> 1 names",
+            "min_relevance: 0.2 -> 0.25",
+            "recall_top_k: 3 -> 7",
+            "retention_recall_days: none -> 30",
+        ],
+    }
+    assert newest["detail"] == {"names": ["recall_top_k"], "changes": ["recall_top_k: 7 -> 3"]}
+
+
+def test_an_agents_policy_is_checked_and_audited_and_leaves_the_tenants_alone(a: Place) -> None:
+    path = f"/v1/agents/{a.agent.pk}"
+    for name, value in (("four_eyes", True), ("retention_traces_days", 3), ("recall_top_k", 21)):
+        refused = a.api.patch(path, {"policy": {name: value}})
+        assert code_of(refused) == (400, "invalid_policy"), name
+    assert a.api.patch(path, {"policy": {"recall_top_k": 5}}).status_code == 200
+    (row,) = [
+        one for one in a.api.get("/v1/audit").json()["results"] if one["action"] == "agent_updated"
+    ]
+    assert row["detail"] == {"names": ["policy"], "policy": ["recall_top_k: 3 -> 5"]}
+
+
+def test_read_policy_shows_unit_default_and_bounds_of_every_value(a: Place) -> None:
+    shown = a.api.get("/v1/policy").json()
+    rules = shown.pop("rules")
+    assert rules.keys() == shown.keys()
+    assert rules["behaviour_tokens"] == {
+        "default": 800,
+        "unit": "tokens",
+        "low": 0,
+        "high": 4000,
+        "choices": [],
+    }
+    assert all(rule["unit"] for rule in rules.values())

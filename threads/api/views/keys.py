@@ -59,10 +59,13 @@ class KeysView(ApiView):
         tag="Administration",
         summary="Make a key",
         description="`secret` is shown in this answer and never again, in a replay neither."
-        " Two live keys at once let a client rotate.",
+        " Two live keys at once let a client rotate. A key holds `govern` together with `run` or"
+        " `write` only where policy `govern_with_write` is on.",
         body=NewKeyBody,
         answer=NewKeyAnswer,
         status=201,
+        problems=(409,),
+        codes={409: ("govern_with_write", "idempotency_conflict")},
         is_idempotent=True,
     )
     @idempotent(hidden=("secret",))
