@@ -15,6 +15,7 @@ from typing import Any
 
 from governance import access
 from governance.access import Principal
+from governance.entities.expansion import expansion_of
 from governance.policy_rules import Policy
 from memory.errors import CredenceError
 from memory.providers.base import ChatRequest, ProviderConfig
@@ -28,7 +29,8 @@ from threads.places import Session, Setting, ask, enter_session, find_place
 from threads.prompt.assembly import Assembled, assemble
 from threads.prompt.loading import load_prompt
 from threads.prompt.remembering import recall
-from threads.recall.finding import QuestionVector, embed_question
+from threads.prompt.vocabulary import with_vocabulary
+from threads.recall.finding import QuestionVector, asked_text, embed_question
 from threads.request import RunRequest
 from threads.runs import PromptTrace, Question
 from threads.tools.box import ToolBox
@@ -215,9 +217,11 @@ def make_prompt(
         setting=setting, request=request, question=question, now=now, has_tools=has_tools
     )
     searched_at = perf_counter()
-    recalled = recall(given=given, setting=setting, asked=asked)
+    named = expansion_of(scope=setting.scope, text=asked_text(question))
+    recalled = recall(given=given, setting=setting, asked=asked, named=named)
+    given = with_vocabulary(given=recalled.given, scope=setting.scope, named=named)
     found_at = perf_counter()
-    built = assemble(recalled.given)
+    built = assemble(given)
     marks = Marks(
         started=started,
         scoped_at=scoped_at,

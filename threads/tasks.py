@@ -10,6 +10,7 @@ import logging
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Protocol
 
 from django.db import connection
@@ -28,6 +29,12 @@ from memory.rls import scoped_transaction
 from memory.scope import Scope
 from threads.forest.jobs import build_nodes, consolidate_nodes, find_nodes
 from threads.learning.bulk_job import bulk_decide
+from threads.learning.entity_jobs import (
+    create_entity_jobs,
+    decay_weights,
+    propose_entities,
+)
+from threads.learning.extraction import extract_core
 from threads.recall.embedding_jobs import embed_entries, reembed
 from threads.recall.indexing import index_recall
 from threads.recall.knowledge_jobs import index_knowledge
@@ -78,6 +85,9 @@ HANDLERS: dict[str, Handler] = {
     JobKind.INDEX_KNOWLEDGE: index_knowledge,
     JobKind.EMBED: embed_entries,
     JobKind.REEMBED: reembed,
+    JobKind.EXTRACT_CORE: extract_core,
+    JobKind.PROPOSE_ENTITIES: propose_entities,
+    JobKind.DECAY_WEIGHTS: decay_weights,
     JobKind.BULK_DECIDE: bulk_decide,
 }
 
@@ -102,11 +112,16 @@ def control_tick() -> None:
             now=timezone.now(),
             find_roll=find_roll,
             find_nodes=find_nodes,
-            find_lost=create_lost_jobs,
+            find_lost=create_missing_jobs,
         )
     except Exception as error:  # noqa: BLE001 - as in drain
         logger.error("control_tick_failed", extra={"code": _code_of(error)})  # noqa: TRY400
         _replace_broken_connection()
+
+
+def create_missing_jobs(*, alias: str, now: datetime) -> int:
+    """Ask for whatever job is missing or due in any part; return how many are new. As LostFinder."""
+    return sum(find(alias=alias, now=now) for find in (create_lost_jobs, create_entity_jobs))
 
 
 def work_lane(*, lane: int, handlers: Mapping[str, Handler]) -> DrainReport:

@@ -37,11 +37,13 @@ STATUS: Final[Mapping[str, int]] = {
     "invalid_policy": 400,
     "unreadable_document": 400,
     "too_long": 400,
+    "bad_key": 400,
+    "blocked_by_red_line": 400,
+    "blocked_pii": 400,
     "unknown_team": 400,
     "wrong_person": 400,
     "bad_sample": 400,
     "invalid_idempotency_key": 400,
-    "unavailable": 400,
     "unknown_agent": 400,
     "unknown_provider": 400,
     "fallback_not_allowed": 400,
@@ -61,6 +63,11 @@ STATUS: Final[Mapping[str, int]] = {
     "conflict": 409,
     "name_taken": 409,
     "already_decided": 409,
+    "can_not_merge": 409,
+    "not_merged": 409,
+    "merged_entity": 409,
+    "too_many_aliases": 409,
+    "similar_key": 409,
     "core_full": 409,
     "fact_ended": 409,
     "same_fact": 409,
@@ -105,7 +112,7 @@ _FRAMEWORK: Final[tuple[tuple[type[APIException], str, str], ...]] = (
     (exceptions.Throttled, "rate_limited", "Too many requests; wait a moment."),
 )
 # What an error knows besides, and its answer says.
-_TOLD: Final = ("run_id", "context", "least_recently_used")
+_TOLD: Final = ("run_id", "context", "least_recently_used", "similar")
 _SPEAKING: Final = ("unknown_field", "reserved_user_id", "invalid_text")
 _UNAVAILABLE: Final = Problem(
     status=503,

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from memory.ids import new_id
+from memory.retrieval.expansion import Expansion
 from memory.retrieval.results import Hit, Retrieval, RetrievalTrace
 from memory.rls import narrow_open_scope
 from memory.sanitize import sanitize
@@ -36,7 +37,13 @@ class Recalled:
     step: Mapping[str, Any] | None
 
 
-def recall(*, given: PromptInput, setting: Setting, asked: QuestionVector) -> Recalled:
+def recall(
+    *,
+    given: PromptInput,
+    setting: Setting,
+    asked: QuestionVector,
+    named: Expansion | None = None,
+) -> Recalled:
     """Return the input with what is remembered for its question; reads, writes nothing.
 
     Inside the caller's transaction. Nothing that passes the gates means no section at all. Cost:
@@ -57,6 +64,7 @@ def recall(*, given: PromptInput, setting: Setting, asked: QuestionVector) -> Re
         limit=2 * limit + extra,
         limit_by_kind={"recall": limit + extra, "knowledge": limit},
         role=given.agent.role,
+        named=named,
     )
     try:
         found = find(scope=scope, wanted=wanted, asked=asked, policy=given.policy, now=given.now)
@@ -72,7 +80,8 @@ def recall(*, given: PromptInput, setting: Setting, asked: QuestionVector) -> Re
         "reference": [_candidate("reference", hit, has_id=has_ids) for hit in reference],
     }
     shown = {"kept": step["kept"], "degraded": step["degraded"]}
-    return Recalled(given=replace(given, remembered=candidates, retrieval=shown), step=step)
+    remembered = {**given.remembered, **candidates}
+    return Recalled(given=replace(given, remembered=remembered, retrieval=shown), step=step)
 
 
 def _person_scope(setting: Setting) -> Scope:

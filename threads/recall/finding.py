@@ -15,6 +15,7 @@ from typing import Final
 
 from django.utils import timezone
 
+from governance.entities.expansion import expansion_of
 from governance.policy_rules import Policy
 from memory.errors import ScopeError
 from memory.providers.breaker import CircuitBreaker
@@ -22,6 +23,7 @@ from memory.providers.embeddings.base import EmbeddingError
 from memory.providers.embeddings.registry import embedder
 from memory.retrieval.codes import Vector
 from memory.retrieval.counts import count_search
+from memory.retrieval.expansion import Expansion
 from memory.retrieval.ranking import usual_cosine_of
 from memory.retrieval.results import (
     EMBEDDING_UNAVAILABLE,
@@ -72,6 +74,7 @@ class Wanted:
     Attributes:
         tool: Who asks: run, search, memory_search, kb_search; for the trace.
         min_relevance: None for the policy's.
+        named: The entities that the text names; None to look them up.
     """
 
     tool: str
@@ -83,6 +86,7 @@ class Wanted:
     min_relevance: float | None = None
     most_tokens: int | None = None
     as_of: datetime | None = None
+    named: Expansion | None = None
 
 
 def asked_text(text: str) -> str:
@@ -172,8 +176,10 @@ def find(
     if scope.user_id is None or len(scope.tenant_ids) != 1:
         raise ScopeError
     least = policy.share("min_relevance")
+    text = asked_text(wanted.text)
+    named = expansion_of(scope=scope, text=text) if wanted.named is None else wanted.named
     query = RecallQuery(
-        text=asked_text(wanted.text),
+        text=text,
         now=now,
         settings=settings_of(policy),
         vector=asked.vector,
@@ -187,6 +193,7 @@ def find(
         as_of=wanted.as_of,
         degraded=asked.degraded,
         usual_cosine=usual_cosine_of(asked.model_kind) if asked.model_kind else None,
+        expansion=named,
     )
     found = search(scope=scope, query=query)
     note_search(tool=wanted.tool, degraded=found.trace.degraded)

@@ -25,7 +25,9 @@ from memory.rls import narrow_open_scope, scoped_transaction
 from memory.scope import Scope
 from threads.models import Run, RunStatus, Thread
 from threads.recall.learning import KIND, LearnedTurn, learn_turns
+from threads.recall.named import count_named
 from threads.recall.usage import count_uses, shown_by
+from threads.recall.used_facts import use_facts
 
 BATCH_TURNS: Final = 200
 _WORK_SECONDS: Final = 60.0
@@ -188,10 +190,22 @@ def _add(scope: Scope, thread: Thread, turns: Sequence[LearnedTurn], now: dateti
     ]
     owner = store.Owner(end_user_id=thread.end_user_id)
     store.add_entries(scope=scope, owner=owner, entries=entries, now=now)
-    shown = [used for turn in turns if turn.recall.run_id in new for used in turn.shown]
+    # It may be a team's or the tenant's, which a person's scope can not write.
+    wide = Scope(tenant_ids=scope.tenant_ids, principal_id=scope.principal_id)
+    narrow_open_scope(wide)
+    _count(wide, thread, [turn for turn in turns if turn.recall.run_id in new], now)
+    narrow_open_scope(scope)
+
+
+def _count(wide: Scope, thread: Thread, turns: Sequence[LearnedTurn], now: datetime) -> None:
+    """Count what the prompts of new turns showed, and which facts and entities they name."""
+    shown = use_facts(scope=wide, end_user_id=thread.end_user_id, turns=turns)
     if shown:
-        # It may be a team's or the tenant's, which a person's scope can not write.
-        wide = Scope(tenant_ids=scope.tenant_ids, principal_id=scope.principal_id)
-        narrow_open_scope(wide)
         count_uses(scope=wide, shown=shown, now=now)
-        narrow_open_scope(scope)
+    count_named(
+        scope=wide,
+        end_user_id=thread.end_user_id,
+        turns=[turn.recall for turn in turns],
+        takes_all=_policy(wide, thread).is_on("learn_from_turns"),
+        now=now,
+    )

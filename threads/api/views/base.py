@@ -37,6 +37,8 @@ _PREFIXES: Final = {
     "artifact_id": "art",
     "core_candidate_id": "ccand",
     "document_id": "doc",
+    "entity_candidate_id": "ecand",
+    "entity_id": "ent",
     "fact_id": "fact",
     "job_id": "job",
     "key_id": "key",
@@ -79,7 +81,7 @@ class ApiView(APIView):
 
     key_scopes: ClassVar[Mapping[str, KeyScope]] = {}
     parameters: ClassVar[Mapping[str, frozenset[str]]] = {}
-    http_method_names = ["get", "head", "post", "patch", "delete"]
+    http_method_names = ["get", "head", "post", "put", "patch", "delete"]
 
     def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:
         """Authenticate, check the key's scope, then path, query and body headers.

@@ -1,0 +1,28 @@
+"""`manage.py decay_weights --tenant SLUG [--dry-run] [--json]`."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Any
+
+from django.core.management.base import CommandParser
+from django.utils import timezone
+
+from governance.entities.weights import decay
+from governance.management.base import TenantCommand
+
+
+class Command(TenantCommand):
+    """Lowers the weights of entities that nobody named for long."""
+
+    help = "Lower the weights of idle entities; at most once in the policy's days, safe to repeat."
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        """Take whether only to count."""
+        super().add_arguments(parser)
+        parser.add_argument("--dry-run", action="store_true", help="count them, change nothing")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        """Do it and print how many fell."""
+        report = decay(scope=self.scope(options), now=timezone.now(), is_dry_run=options["dry_run"])
+        self.show(options, asdict(report))
