@@ -13,6 +13,7 @@ from django.urls import URLPattern, URLResolver, get_resolver
 from memory.ids import new_id
 from tests.factories import make_artifact, make_key
 from tests.threads.api.client import Api, Place
+from tests.vocabulary import make_vocabulary
 from threads.api.views.base import ApiView
 
 OPEN = ("/", "/v1/openapi.json", "/v1/docs", "/healthz", "/readyz")
@@ -78,6 +79,16 @@ ROUTES = (
     ("DELETE", "/v1/knowledge/documents/{document_id}", "write"),
     ("POST", "/v1/knowledge/documents/{document_id}/admit", "govern"),
     ("POST", "/v1/knowledge/documents/{document_id}/refuse", "govern"),
+    ("POST", "/v1/threads/{thread_id}/corrections", "write"),
+    ("GET", "/v1/entities", "read"),
+    ("GET", "/v1/entities/{entity_id}", "read"),
+    ("PATCH", "/v1/entities/{entity_id}", "govern"),
+    ("GET", "/v1/entities/{entity_id}/history", "read"),
+    ("POST", "/v1/entities/{entity_id}/merge", "govern"),
+    ("POST", "/v1/entities/{entity_id}/unmerge", "govern"),
+    ("GET", "/v1/entity-candidates", "read"),
+    ("POST", "/v1/entity-candidates/{entity_candidate_id}/approve", "govern"),
+    ("POST", "/v1/entity-candidates/{entity_candidate_id}/reject", "govern"),
 )
 BODIES: dict[tuple[str, str], Any] = {
     ("POST", "/v1/agents/{agent_id}/run"): {"input": "hi", "user_id": "u"},
@@ -85,6 +96,8 @@ BODIES: dict[tuple[str, str], Any] = {
     ("POST", "/v1/agents/{agent_id}/context"): {"input": "你好", "user_id": "u"},
     ("POST", "/v1/agents/{agent_id}/threads"): {"user_id": "u"},
     ("PATCH", "/v1/threads/{thread_id}"): {"title": "taken over"},
+    ("POST", "/v1/threads/{thread_id}/corrections"): {"term": "t", "entity_type": "product"},
+    ("POST", "/v1/entities/{entity_id}/merge"): {"target_id": "ent_00000000000000000000000000"},
     ("POST", "/v1/threads/{thread_id}/turns"): {
         "input": "q",
         "output": "a",
@@ -107,6 +120,8 @@ PREFIXES = {
     "sample_id": "smp",
     "core_candidate_id": "ccand",
     "fact_id": "fact",
+    "entity_id": "ent",
+    "entity_candidate_id": "ecand",
 }
 
 
@@ -131,6 +146,7 @@ def ids_of(place: Place) -> dict[str, str]:
     candidate = place.api.post(core, {"fact": place.canary}).json()
     other = place.api.post(core, {"fact": f"{place.canary} too"}).json()
     confirmed = place.api.post(f"/v1/core-candidates/{other['id']}/confirm", {}).json()
+    waiting, entity = make_vocabulary(place.thread, f"{place.canary} one", f"{place.canary} two")
     return {
         "agent_id": place.agent.pk,
         "run_id": place.run.pk,
@@ -145,6 +161,8 @@ def ids_of(place: Place) -> dict[str, str]:
         "sample_id": sample["id"],
         "core_candidate_id": candidate["id"],
         "fact_id": confirmed["fact"]["id"],
+        "entity_id": entity.pk,
+        "entity_candidate_id": waiting.pk,
         "user": place.person.pk,
     }
 
