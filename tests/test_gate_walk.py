@@ -33,12 +33,23 @@ _CALLS = frozenset(
     "create bulk_create update bulk_update get_or_create update_or_create acreate aupdate".split()
 )
 # Where rows are touched outside of the store, without any text: file, function, why.
+_DECIDED = "status, who and when; what staff said of it is no memory"
 WITHOUT_TEXT = {
-    ("governance/knowledge/decisions.py", "_decide"): "status, who and when; a reason of staff",
+    ("governance/knowledge/decisions.py", "_decide"): _DECIDED,
+    ("governance/entities/decisions.py", "approve_candidate"): "the entity it became",
+    ("governance/entities/decisions.py", "reject_candidate"): _DECIDED,
+    ("governance/entities/decisions.py", "reopen_candidate"): _DECIDED,
+    ("governance/entities/decisions.py", "_is_second"): "who approved first",
+    ("governance/entities/decisions.py", "_mark_approved"): _DECIDED,
     ("threads/recall/knowledge_jobs.py", "index_knowledge"): "counts the chunks of a document",
 }
+# What the functions above may set, and nothing else.
+TEXTLESS_COLUMNS = frozenset(
+    "status reason decided_by decided_at first_approved_by entity_id chunk_count updated_at".split()
+)
 # Who may take what stands in memory for cleared, and why.
 TAKES_STORED = {
+    "governance/items/items.py": "what is released was held behind the gate",
     "threads/recall/knowledge_jobs.py": "chunks are cut from a stored document",
     "threads/recall/reindexing.py": "records are packed anew from stored entries",
 }
@@ -159,6 +170,22 @@ def test_every_exception_of_the_walk_is_still_needed() -> None:
     assert set(WITHOUT_TEXT) <= used
     for name in TAKES_STORED:
         assert "stored(" in (ROOT / name).read_text()
+
+
+@pytest.mark.req("B14")
+def test_exceptions_of_the_walk_set_nothing_but_columns_without_text() -> None:
+    names = {name for name, _ in WITHOUT_TEXT}
+    set_there = {
+        (name, keyword.arg)
+        for name, tree in sources()
+        if name in names
+        for inside, node in functions(tree)
+        if (name, inside) in WITHOUT_TEXT and isinstance(node, ast.Call)
+        if isinstance(node.func, ast.Attribute) and node.func.attr in _CALLS
+        for keyword in node.keywords
+    }
+    assert set_there
+    assert {column for _, column in set_there} <= TEXTLESS_COLUMNS
 
 
 @pytest.mark.req("B14")
