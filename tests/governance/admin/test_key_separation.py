@@ -11,7 +11,7 @@ from django.utils import timezone
 from governance.keys import authenticate
 from governance.models import ApiKey
 from governance.policy import change_policy
-from tests.factories import scope_of
+from tests.factories import make_tenant, scope_of
 from tests.governance.admin.test_rooms import in_scope_of, make_key_by_form, secret_in
 from tests.governance.admin.worlds import World
 
@@ -33,9 +33,10 @@ def test_a_key_of_both_is_refused_by_the_form_until_policy_allows_it(
     }
 
 
-def test_the_operators_command_makes_any_key_and_says_so(beta: World) -> None:
+def test_the_operators_command_makes_any_key_and_says_so(committed_db: None) -> None:
+    tenant = make_tenant()
     out, err = StringIO(), StringIO()
-    words = ("create_api_key", "--tenant", beta.tenant.slug, "--scopes", "govern,write")
+    words = ("create_api_key", "--tenant", tenant.slug, "--scopes", "govern,write")
     call_command(*words, stdout=out, stderr=err)
     assert "key: cr_" in out.getvalue()
     assert "proposes and approves" in err.getvalue()
