@@ -6,9 +6,16 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any, Final, TypedDict
 
-from governance import audit
-from governance.policy import tenant_overrides
-from governance.policy_rules import PolicyValue, validate
+from governance import access, audit
+from governance.access import ForbiddenError, Principal
+from governance.policy import changed_detail, tenant_overrides
+from governance.policy_rules import (
+    TENANT_ONLY,
+    InvalidPolicyError,
+    PolicyValue,
+    effective,
+    validate,
+)
 from governance.tenants import same_in_any_form
 from memory.errors import ConflictError, InvalidInputError, NotFoundError
 from memory.ledger import target_budget
@@ -25,8 +32,6 @@ KNOWN_TOOLS: Final = (
     "kb_search",
     "write_artifact",
 )
-# It needs what a later version brings: items that a model may write.
-UNAVAILABLE_TOOLS: Final = frozenset({"memory_upsert"})
 STRATEGIES: Final = ("rolling", "lossless")
 MAX_DEFAULT_OUTPUT_TOKENS: Final = 1024
 LEAST_CONTEXT_WINDOW: Final = 1024
@@ -43,12 +48,6 @@ class AgentInactiveError(ConflictError):
     """The agent was deactivated; it can not be changed any more."""
 
     code = "agent_inactive"
-
-
-class UnavailableError(InvalidInputError):
-    """This version of Credence does not have that part yet."""
-
-    code = "unavailable"
 
 
 class UnknownProviderError(InvalidInputError):
@@ -97,7 +96,6 @@ def create_agent(*, scope: Scope, values: AgentValues, now: datetime) -> Agent:
         NameTakenError: An active agent of the tenant has the name.
         UnknownProviderError: A provider is not in scope.
         FallbackNotAllowedError: Memory work would go to a vendor it may not go to.
-        UnavailableError: A tool that this version does not have.
         InvalidPolicyError: An override is unknown or out of bounds.
         InvalidInputError: The window is below 1,024 tokens, or the answer would not fit it.
     """
@@ -106,7 +104,7 @@ def create_agent(*, scope: Scope, values: AgentValues, now: datetime) -> Agent:
         agent.max_output_tokens = default_output_tokens(values["context_window"])
         _apply(scope, agent, values, now)
         agent.save(force_insert=True)
-        _audit(scope, "agent_created", agent, now, sorted(values))
+        _audit(scope, "agent_created", agent, now, sorted(values), before={})
     return agent
 
 
@@ -122,9 +120,10 @@ def update_agent(*, scope: Scope, agent_id: str, values: AgentValues, now: datet
         agent = _find(scope, agent_id, is_locked=True)
         if not agent.is_active:
             raise AgentInactiveError
+        before = dict(agent.policy)
         _apply(scope, agent, values, now)
         agent.save()
-        _audit(scope, "agent_updated", agent, now, sorted(values))
+        _audit(scope, "agent_updated", agent, now, sorted(values), before=before)
     return agent
 
 
@@ -200,16 +199,12 @@ def _apply(scope: Scope, agent: Agent, values: AgentValues, now: datetime) -> No
 
 
 def _check_parts(values: AgentValues) -> None:
-    """Refuse what is described for later versions, rather than take it and do nothing."""
+    """Refuse what there is not, rather than take it and do nothing."""
     strategy = values.get("thread_strategy", ThreadStrategy.ROLLING)
     if strategy not in STRATEGIES:
         detail = f"A thread strategy is one of: {', '.join(STRATEGIES)}."
         raise InvalidInputError(detail, field="thread_strategy")
     tools = values.get("tools", [])
-    missing = sorted(UNAVAILABLE_TOOLS.intersection(tools))
-    if missing:
-        detail = f"This version does not have the tool {missing[0]} yet."
-        raise UnavailableError(detail, field="tools")
     if not set(tools) <= set(KNOWN_TOOLS):
         raise InvalidInputError(f"Tools are of: {', '.join(KNOWN_TOOLS)}.", field="tools")
     if len(set(tools)) != len(tools):
@@ -242,17 +237,65 @@ def _provider(scope: Scope, provider_id: str, *, field: str) -> Provider:
 
 
 def _checked_policy(scope: Scope, overrides: Mapping[str, Any]) -> dict[str, PolicyValue]:
-    """Return the overrides, which must hold on top of what the tenant changed."""
+    """Return the overrides, which must hold on top of what the tenant changed.
+
+    Raises:
+        InvalidPolicyError: They do not hold, or one is the whole tenant's.
+    """
+    for name in sorted(TENANT_ONLY.intersection(overrides)):
+        raise InvalidPolicyError(
+            f"{name} holds for the whole tenant, not for one agent.", field=name
+        )
     merged = validate({**tenant_overrides(scope=scope), **overrides})
     return {name: merged[name] for name in overrides}
 
 
-def _audit(scope: Scope, action: str, agent: Agent, now: datetime, names: list[str]) -> None:
+def _audit(
+    scope: Scope,
+    action: str,
+    agent: Agent,
+    now: datetime,
+    names: list[str],
+    *,
+    before: Mapping[str, PolicyValue] | None = None,
+) -> None:
+    """Record an act on an agent: names of what was written, of its policy the values too."""
+    detail: dict[str, int | str | bool | list[str]] = {"names": names} if names else {}
+    if before is not None and "policy" in names:
+        tenants = tenant_overrides(scope=scope)
+        changed = changed_detail(
+            before=effective(tenants, before),
+            after=effective(tenants, agent.policy),
+            names={*before, *agent.policy},
+        )
+        detail["policy"] = changed["changes"]
     audit.record(
         scope=scope,
         action=action,
         target_kind="agent",
         target_id=agent.pk,
         now=now,
-        detail={"names": names} if names else None,
+        detail=detail or None,
     )
+
+
+def role_within_reach(*, principal: Principal, role: str | None) -> str | None:
+    """Return the role that a key looks into: of one limited to an agent, that agent's and no other.
+
+    Cost: no query, one for such a key.
+
+    Raises:
+        NotFoundError: Its agent is gone.
+        ForbiddenError: Another role is asked for.
+    """
+    if principal.agent_id is None:
+        return role
+    scope = access.tenant_scope(principal)
+    with scoped_transaction(scope):
+        own = Agent.objects.in_scope(scope).filter(pk=principal.agent_id)
+        only = own.values_list("role", flat=True).first()
+    if only is None:
+        raise NotFoundError
+    if role not in (None, only):
+        raise ForbiddenError("This key is limited to an agent of another role.")
+    return only

@@ -20,6 +20,7 @@ from threads.models import Run, RunStatus, RunTrace, ThreadStrategy
 from threads.pipeline import ContextOverBudgetError, PreparedRun
 from threads.runs import Answered, Spent, Written
 from threads.token_fits import learn
+from threads.tools.storing import RunsItems, lock_for, store_items
 
 _NOTHING: Final = Spent()
 _UNSUCCESSFUL: Final = (RunStatus.FAILED, RunStatus.CANCELLED, RunStatus.REJECTED)
@@ -35,10 +36,12 @@ def succeed(*, prepared: PreparedRun, answered: Answered, now: datetime) -> Run 
     scope = prepared.scope
     # Of a lossless thread only the stored turns say what is due: it is asked afterwards.
     is_asked_later = prepared.agent.thread_strategy == ThreadStrategy.LOSSLESS
+    # What was remembered has its ids only once it is written.
+    is_told_later = is_asked_later or bool(answered.items)
     stored = runs.written(answered)
     with scoped_transaction(scope):
         wanted = () if is_asked_later else _jobs_after(prepared, prepared.run, answered, stored)
-        told = () if is_asked_later else (_writeback(answered, wanted, now),)
+        told = () if is_told_later else (_writeback(answered, wanted, now),)
         answered = replace(answered, steps=(*answered.steps, *told))
         ended = runs.succeed(
             scope=scope, run_id=prepared.run_id, answered=answered, stored=stored, now=now
@@ -47,11 +50,22 @@ def succeed(*, prepared: PreparedRun, answered: Answered, now: datetime) -> Run 
             return None
         if is_asked_later:
             wanted = _jobs_after(prepared, ended, answered, stored)
-            last = _writeback(answered, wanted, now)
-            runs.add_steps(scope=scope, run_id=prepared.run_id, steps=(last,))
+        kept = _kept(prepared, ended, answered)
+        lock_for(scope=scope, kept=kept)
         jobs.enqueue_all(scope=scope, wanted=wanted, now=now)
+        items = store_items(scope=scope, kept=kept, now=now)
+        if is_told_later:
+            last = _writeback(answered, wanted, now, items=items)
+            runs.add_steps(scope=scope, run_id=prepared.run_id, steps=(last,))
         learn(scope=scope, agent=prepared.agent, observations=answered.observations, now=now)
     return _whole(prepared.run, ended)
+
+
+def _kept(prepared: PreparedRun, ended: Run, answered: Answered) -> RunsItems:
+    """Return what a run that succeeded is to remember."""
+    return RunsItems(
+        run=ended, role=prepared.agent.role, policy=prepared.policy, items=answered.items
+    )
 
 
 def _jobs_after(
@@ -71,11 +85,18 @@ def _jobs_after(
     )
 
 
-def _writeback(answered: Answered, wanted: Sequence[jobs.NewJob], now: datetime) -> dict[str, Any]:
+def _writeback(
+    answered: Answered,
+    wanted: Sequence[jobs.NewJob],
+    now: datetime,
+    *,
+    items: Sequence[Mapping[str, Any]] = (),
+) -> dict[str, Any]:
     """Return the last step of a run that succeeded: what it leaves behind."""
     data = {
         "messages": answered.messages_added,
         "artifacts": len(answered.artifacts),
+        "items": [dict(item) for item in items],
         "jobs": [str(job.kind) for job in wanted],
         "status": str(RunStatus.SUCCEEDED),
     }

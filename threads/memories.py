@@ -32,12 +32,14 @@ from memory.scope import Scope
 from memory.trust import Source
 from threads.models import Agent, Run, RunStatus, Thread
 from threads.recall.finding import QuestionVector, Wanted, embed_question, find, settings_of
+from threads.recall.items_with import items_having
 from threads.recall.messages import MessageQuery, search_messages
 from threads.recall.patterns import content_like
 from threads.recall.reach import searchable_messages
 from threads.recall.scoring import ScoredMessage, score_message
 
 MESSAGE: Final = "message"
+ITEM: Final = "item"
 KINDS: Final = ("recall", "item", "core", "knowledge", MESSAGE)
 DEFAULT_KINDS: Final = KINDS[:-1]
 MOST_CHARACTERS: Final = 20_000
@@ -104,10 +106,10 @@ class MemoryGrep:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GrepHit:
-    """A message that has the text; a very long one is cut, with a mark that says so."""
+    """A message or item that has the text; a very long one is cut, with a mark that says so."""
 
     id: str
-    thread_id: str
+    thread_id: str | None
     content: str
     created_at: datetime
     kind: str = MESSAGE
@@ -230,8 +232,10 @@ def _of_message(one: ScoredMessage) -> FoundMemory:
     )
 
 
-def grep_memories(*, principal: Principal, wanted: MemoryGrep) -> tuple[GrepHit, ...]:
-    """Return the newest messages with a text. Cost: one query over the person's messages.
+def grep_memories(
+    *, principal: Principal, wanted: MemoryGrep, now: datetime
+) -> tuple[GrepHit, ...]:
+    """Return the newest messages and items with a text. Cost: one query over each of the person's.
 
     Raises:
         BadPatternError: The query has too many wildcards, or nothing but wildcards.
@@ -251,10 +255,33 @@ def grep_memories(*, principal: Principal, wanted: MemoryGrep) -> tuple[GrepHit,
         heads = rows.annotate(head=Left("content", MOST_CHARACTERS), length=Length("content"))
         columns = ("id", "thread_id", "head", "length", "created_at")
         newest = heads.order_by("-created_at", "-id").values_list(*columns)[: wanted.limit]
-        return tuple(
+        hits = [
             GrepHit(id=pk, thread_id=thread, content=_shown(head, length), created_at=at)
             for pk, thread, head, length, at in newest
+        ]
+        hits += _items_with(reach, wanted, now)
+    hits.sort(key=lambda hit: (hit.created_at, hit.id), reverse=True)
+    return tuple(hits[: wanted.limit])
+
+
+def _items_with(reach: _Reach, wanted: MemoryGrep, now: datetime) -> list[GrepHit]:
+    """Return the newest items with a text in title or content; their time is that of their text."""
+    rows = items_having(scope=reach.scope, query=wanted.query, role=reach.role, now=now)
+    if wanted.start_time:
+        rows = rows.filter(updated_at__gte=wanted.start_time)
+    if wanted.end_time:
+        rows = rows.filter(updated_at__lte=wanted.end_time)
+    newest = rows.order_by("-updated_at", "-id")[: wanted.limit]
+    return [
+        GrepHit(
+            id=item.pk,
+            thread_id=None,
+            content=item.content,
+            created_at=item.updated_at,
+            kind=ITEM,
         )
+        for item in newest
+    ]
 
 
 def timeline_of(*, principal: Principal, user_id: str, role: str | None) -> TimelineSources:

@@ -308,6 +308,7 @@ class Rounds:
             steps=tuple(self.steps),
             rounds=tuple(self._done),
             artifacts=box.written if box else (),
+            items=box.upserted if box else (),
             observations=tuple(self._observations),
             prompt=None if is_as_stored else tuple(map(message_json, window.messages)),
         )

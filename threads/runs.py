@@ -31,7 +31,7 @@ from threads.run_statements import ACCEPT, ACCEPT_FIRST, ADD_STEPS, SUCCEED
 from threads.titles import title_of
 from threads.tool_rounds import ToolRound, message_count, messages_of, steps_tokens, tool_steps
 from threads.tools.artifacts import store_artifacts
-from threads.tools.records import NewArtifact
+from threads.tools.records import NewArtifact, UpsertedItem
 
 _UNFINISHED = (RunStatus.QUEUED, RunStatus.RUNNING)
 # Costs are kept to a hundred-millionth of a dollar, as the column is.
@@ -90,6 +90,7 @@ class Answered:
         input_tokens: Of all calls together; output_tokens and cost_usd likewise.
         rounds: The tool calls on the way to it, in order, each with its result.
         artifacts: The files that the tools wrote.
+        items: What the tools are to remember.
         prompt: The messages of the last call as JSON, where they are not those accepted.
         observations: What the provider's counts teach about how its model counts.
     """
@@ -103,6 +104,7 @@ class Answered:
     steps: Sequence[Mapping[str, Any]] = ()
     rounds: Sequence[ToolRound] = ()
     artifacts: Sequence[NewArtifact] = ()
+    items: Sequence[UpsertedItem] = ()
     prompt: Sequence[Mapping[str, Any]] | None = None
     observations: Sequence[Observation] = ()
 

@@ -39,7 +39,9 @@ def key_and_title(*, key: str, title: str) -> str:
     return "\n".join(Named(key=key, title=title).names)[:600]
 
 
-def similar_keys(*, new: Named, existing: Sequence[Named], least: float) -> list[SimilarKey]:
+def similar_keys(
+    *, new: Named, existing: Sequence[Named], least: float, by_meaning: bool = True
+) -> list[SimilarKey]:
     """Return the existing keys that are at least that close to the new one, the closest first.
 
     Call it with no transaction open. Cost: letters are microseconds a pair; meaning about 16 ms for
@@ -49,10 +51,11 @@ def similar_keys(*, new: Named, existing: Sequence[Named], least: float) -> list
         new: The new item.
         existing: Those of the same owner, role and category, the newest first.
         least: Policy's similar_key, 0 to 1.
+        by_meaning: Whether more than the letters may be asked for.
     """
     others = [one for one in existing if one.key != new.key]
     near = [name for one in others[:MOST_BY_MEANING] for name in one.names]
-    vectors = vectors_of([*new.names, *near]) if others else {}
+    vectors = vectors_of([*new.names, *near]) if others and by_meaning else {}
     scored = [(_likeness(new, one, vectors), one) for one in others]
     close = sorted(
         (pair for pair in scored if pair[0] >= least), key=lambda pair: (-pair[0], pair[1].key)

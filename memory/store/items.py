@@ -123,8 +123,12 @@ def put_item(
     lock_items(scope=scope, owner=new.place.owner)
     rows = items_at(scope=scope, place=new.place)
     there = {item.status: item for item in rows.select_for_update(of=("self",))}
+    over = [item for item in there.values() if item.expires_at and item.expires_at <= now]
+    if over:  # what it said is over, and its history with it
+        remove_items(scope=scope, items=over)
+        there = {status: item for status, item in there.items() if item not in over}
     found = there.get(new.status)
-    if found is not None and not _is_change(found, new, now):
+    if found is not None and not _is_change(found, new):
         return StoredItem(item=found, is_new=False, is_changed=False)
     item = found or _made(scope, new, now)
     _say(item, new, now)
@@ -205,13 +209,12 @@ def _made(scope: Scope, new: NewItem, now: datetime) -> MemoryItem:
     )
 
 
-def _is_change(item: MemoryItem, new: NewItem, now: datetime) -> bool:
+def _is_change(item: MemoryItem, new: NewItem) -> bool:
     """Say whether a write says something new; believing the same more is something new as well."""
     said = (item.title, item.content, item.expires_at)
     if said != (new.title.text, new.content.text, new.expires_at):
         return True
-    is_over = item.expires_at is not None and item.expires_at <= now
-    return is_over or TIERS.index(new.tier) < TIERS.index(item.tier)
+    return TIERS.index(new.tier) < TIERS.index(item.tier)
 
 
 def _say(item: MemoryItem, new: NewItem, now: datetime) -> None:

@@ -13,13 +13,14 @@ from memory.rls import scoped_transaction
 from threads.models import Message, RunTrace
 from threads.pipeline import PreparedRun
 from threads.tools.box import ToolBox
-from threads.tools.records import NewArtifact, ToolOutcome
+from threads.tools.records import NewArtifact, ToolOutcome, UpsertedItem
 
 ALL = (
     "memory_search",
     "memory_grep",
     "view_message",
     "view_chat_history_summary",
+    "memory_upsert",
     "write_artifact",
 )
 WRITE = '{"name": "paper.md", "content": "第一题"}'
@@ -55,6 +56,10 @@ class ScriptedBox(ToolBox):
 
     @property
     def written(self) -> tuple[NewArtifact, ...]:
+        return ()
+
+    @property
+    def upserted(self) -> tuple[UpsertedItem, ...]:
         return ()
 
 

@@ -21,7 +21,6 @@ from governance.permissions import Permission
 from memory.scope import Scope
 from threads.agents import (
     KNOWN_TOOLS,
-    UNAVAILABLE_TOOLS,
     AgentValues,
     create_agent,
     default_output_tokens,
@@ -34,7 +33,7 @@ WRITTEN = (
     "name", "system_prompt", "provider", "model", "context_window", "max_output_tokens",
     "language", "role", "thread_strategy", "tools", "memory_fallback_provider", "policy",
 )  # fmt: skip
-TOOL_CHOICES = tuple((name, name) for name in KNOWN_TOOLS if name not in UNAVAILABLE_TOOLS)
+TOOL_CHOICES = tuple((name, name) for name in KNOWN_TOOLS)
 
 
 class AgentForm(ScopedModelForm):

@@ -21,6 +21,8 @@ from threads.prompt.behaviour import pack_samples
 from threads.prompt.core import SECTION as CORE
 from threads.prompt.core import core_candidates
 from threads.prompt.given import PromptInput
+from threads.prompt.preferences import SECTION as PREFERENCES
+from threads.prompt.preferences import preference_candidates
 from threads.request import RunRequest
 from threads.rolling import read_rolling
 from threads.token_fits import counter_of
@@ -38,9 +40,9 @@ def load_prompt(
 ) -> tuple[PromptInput, ToolBox | None]:
     """Return what one prompt is made from, and the tools its run may call, if it has any.
 
-    Inside the caller's transaction. Cost: one query for the facts of a known person; no other for a
-    new thread, one under the strategy rolling, up to four under lossless; a few more to go on with
-    another run's artefacts.
+    Inside the caller's transaction. Cost: two queries for preferences and facts of a known person; no
+    other for a new thread, one under the strategy rolling, up to four under lossless; a few more to
+    go on with another run's artefacts.
     """
     agent, policy, scope = setting.agent, setting.policy, setting.scope
     wording = wording_for(resolve(agent.language, question))
@@ -59,7 +61,12 @@ def load_prompt(
         now=now,
         is_bootstrap=setting.is_bootstrap,
         tools=tools.specs() if tools else (),
-        remembered={CORE: core_candidates(scope=scope)},
+        remembered={
+            CORE: core_candidates(scope=scope),
+            PREFERENCES: preference_candidates(
+                scope=scope, role=agent.role, language=wording.language, now=now
+            ),
+        },
         workspace=workspace,
         behaviour=pack_samples(
             samples=live_samples(agent), policy=policy, language=wording.language

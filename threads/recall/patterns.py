@@ -43,11 +43,20 @@ def content_like(query: str) -> Func:
     Raises:
         BadPatternError: As like_pattern.
     """
+    return column_like("content", query)
+
+
+def column_like(name: str, query: str) -> Func:
+    """Return the condition that a row has the query in this column; Straße and STRASSE alike.
+
+    Raises:
+        BadPatternError: As like_pattern.
+    """
     like_pattern(query)
-    content: Combinable = F("content")
+    content: Combinable = F(name)
     if "ss" in query.casefold():  # folding that changes a text's length, which ILIKE does not do
         query = query.replace("ß", "ss").replace("ẞ", "ss")
-        content = Replace(Replace("content", Value("ß"), Value("ss")), Value("ẞ"), Value("ss"))
+        content = Replace(Replace(name, Value("ß"), Value("ss")), Value("ẞ"), Value("ss"))
     return _ilike(content, Value(like_pattern(query)), joiner=" ILIKE ", end="")
 
 

@@ -16,7 +16,7 @@ _SHOWN: Final = """
     SELECT DISTINCT trace.run_id, item ->> 'id' FROM threads_runtrace trace
     CROSS JOIN LATERAL jsonb_array_elements(trace.items) item
     WHERE trace.tenant_id = %(tenant)s AND trace.run_id = ANY (%(runs)s::text[])
-        AND item ->> 'kind' IN ('recall', 'knowledge', 'preference', 'core')
+        AND item ->> 'kind' IN ('recall', 'knowledge', 'item', 'core')
 """
 
 

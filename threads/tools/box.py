@@ -26,6 +26,7 @@ from threads.recall.finding import QuestionVector, embed_question
 from threads.tools.arguments import Arguments, mended, read_arguments
 from threads.tools.files import WrittenFiles
 from threads.tools.grep import grep
+from threads.tools.items import WrittenItems
 from threads.tools.knowledge import kb_search
 from threads.tools.records import (
     NewArtifact,
@@ -33,6 +34,7 @@ from threads.tools.records import (
     ToolPlace,
     ToolRefusedError,
     ToolResult,
+    UpsertedItem,
     WorkspaceFile,
 )
 from threads.tools.search import asked_for, memory_search
@@ -87,6 +89,7 @@ class ToolBox:
         self._tools = {tool.name: tool for tool in tools_among(tools)}
         self._workspace = tuple(workspace)
         self._files = WrittenFiles()
+        self._items = WrittenItems()
         self._results: dict[str, str] = {}
 
     def specs(self) -> tuple[ToolSpec, ...]:
@@ -97,6 +100,11 @@ class ToolBox:
     def written(self) -> tuple[NewArtifact, ...]:
         """What was written, the last version of each name; stored only if the run succeeds."""
         return self._files.all
+
+    @property
+    def upserted(self) -> tuple[UpsertedItem, ...]:
+        """What is to be remembered, the last word under each key; only if the run succeeds."""
+        return self._items.all
 
     def call(self, *, call: ToolCall, now: datetime) -> ToolOutcome:
         """Run one call; whatever is wrong with it is an error result, and the run goes on.
@@ -130,20 +138,33 @@ class ToolBox:
         timing.end("check_ms")
         if tool.name == "write_artifact":
             return self._files.write(arguments)
-        return self._read(tool, arguments, now, timing)
+        return self._asking(tool, arguments, now, timing)
 
-    def _read(self, tool: Tool, arguments: Arguments, now: datetime, timing: _Timing) -> ToolResult:
+    def _asking(
+        self, tool: Tool, arguments: Arguments, now: datetime, timing: _Timing
+    ) -> ToolResult:
+        """Run a tool that asks the database; only where that is lost, the run can not go on."""
         try:
-            asked = self._asked(tool, arguments, timing)
-            with scoped_transaction(self._place.scope):
-                _limit_statements()
-                if asked is not None:
-                    return _SEARCHES[tool.name](self._place, arguments, asked, now)
-                return self._found(tool, arguments)
+            if tool.name == "memory_upsert":
+                return self._items.upsert(self._place, arguments, now)
+            found = self._read(tool, arguments, now, timing)
         except DatabaseError as error:
             if _is_database_lost():
                 raise
             raise ToolRefusedError("It took too long or failed; ask for less.") from error
+        if tool.name == "memory_grep":
+            return self._items.with_grep(found, arguments.text("query"))
+        if tool.name == "memory_search":
+            return self._items.with_search(found, asked_for(arguments))
+        return found
+
+    def _read(self, tool: Tool, arguments: Arguments, now: datetime, timing: _Timing) -> ToolResult:
+        asked = self._asked(tool, arguments, timing)
+        with scoped_transaction(self._place.scope):
+            _limit_statements()
+            if asked is not None:
+                return _SEARCHES[tool.name](self._place, arguments, asked, now)
+            return self._found(tool, arguments, now)
 
     def _asked(self, tool: Tool, arguments: Arguments, timing: _Timing) -> QuestionVector | None:
         """Return the query of a searching tool as the model puts it; before a transaction opens."""
@@ -154,11 +175,13 @@ class ToolBox:
         timing.end("embed_ms")
         return asked
 
-    def _found(self, tool: Tool, arguments: Arguments) -> ToolResult:
+    def _found(self, tool: Tool, arguments: Arguments, now: datetime) -> ToolResult:
         if tool.name == "view_message":
             on_hand = OnHand(results=self._results, files=(*self.written, *self._workspace))
-            return view(self._place, arguments, on_hand)
-        return (grep if tool.name == "memory_grep" else timeline)(self._place, arguments)
+            return view(self._place, arguments, on_hand, now=now)
+        if tool.name == "memory_grep":
+            return grep(self._place, arguments, now=now)
+        return timeline(self._place, arguments)
 
     def _outcome(
         self, call: ToolCall, result: ToolResult, *, is_error: bool, now: datetime, timing: _Timing

@@ -13,6 +13,7 @@ from django.db.models.functions import Greatest, Length, Lower, StrIndex, Substr
 from memory.querysets import ScopedQuerySet
 from memory.tokens import estimate
 from threads.models import Message
+from threads.recall.items_with import items_having
 from threads.recall.patterns import BadPatternError, content_like
 from threads.recall.reach import searchable_messages
 from threads.tools.arguments import Arguments
@@ -24,6 +25,7 @@ _BEFORE: Final = 80
 _WIDTHS: Final = (MOST_EXCERPT_CHARACTERS, 120, 60)
 _WINDOW: Final = 400
 _MOST_COUNTED: Final = 1000
+_MOST_ITEMS: Final = 100
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,8 +48,31 @@ class _Hit:
         return f"- {self.id} {self.role} {stamp(self.created_at)}: {shown}"
 
 
-def grep(place: ToolPlace, arguments: Arguments) -> ToolResult:
-    """Return the newest messages with the text. Cost: two queries over the person's messages.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _ItemHit:
+    """An item that has the text; short enough to be shown from its beginning."""
+
+    id: str
+    name: str
+    at: datetime
+    text: str
+
+    def line(self, *, width: int) -> str:
+        shown = Stretch(piece=self.text, before=0, length=len(self.text)).excerpt(most=width)
+        return f"- {self.id} {self.name} {stamp(self.at)}: {shown}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Found:
+    """What there is to be shown, and how many messages have the text."""
+
+    messages: list[_Hit]
+    matching: int
+    items: list[_ItemHit]
+
+
+def grep(place: ToolPlace, arguments: Arguments, *, now: datetime) -> ToolResult:
+    """Return the newest messages and items with the text. Cost: three queries over the person's.
 
     Raises:
         ToolRefusedError: Too many wildcards or nothing else, or a time that ends before it begins.
@@ -61,7 +86,27 @@ def grep(place: ToolPlace, arguments: Arguments) -> ToolResult:
     found = len(hits)
     if found == limit:
         found = max(rows.order_by()[: _MOST_COUNTED + 1].count(), found)
-    return _answer(hits, found, place.most_tokens)
+    items = _items(place, query, (arguments.time("start_time"), arguments.time("end_time")), now)
+    return _answer(_Found(messages=hits, matching=found, items=items[:limit]), place.most_tokens)
+
+
+def _items(
+    place: ToolPlace, query: str, between: tuple[datetime | None, datetime | None], now: datetime
+) -> list[_ItemHit]:
+    """Return the items of the role with the text, the last written first."""
+    start, end = between
+    rows = items_having(scope=place.scope, query=query, role=place.role, now=now)
+    rows = rows.filter(updated_at__gte=start) if start else rows
+    rows = rows.filter(updated_at__lte=end) if end else rows
+    return [
+        _ItemHit(
+            id=item.pk,
+            name=f"{item.category}/{item.key} “{item.title}”",
+            at=item.updated_at,
+            text=item.content,
+        )
+        for item in rows.order_by("-updated_at", "-id")[:_MOST_ITEMS]
+    ]
 
 
 def _having(query: str) -> Func:
@@ -94,20 +139,28 @@ def _hits(rows: ScopedQuerySet[Message], *, first_part: str, limit: int) -> list
     return [_Hit(**row) for row in newest]
 
 
-def _answer(hits: list[_Hit], found: int, most_tokens: int) -> ToolResult:
-    if not hits:
+def _answer(found: _Found, most_tokens: int) -> ToolResult:
+    hits, items = found.messages, found.items
+    if not hits and not items:
         return ToolResult(text="No message contains that.", summary="no message")
-    shown = f"{len(hits)} of {'over ' if found > _MOST_COUNTED else ''}{min(found, _MOST_COUNTED)}"
-    head, tail = f"{shown} messages, newest first.", ""
-    more = found - len(hits)
+    matching = (
+        f"{'over ' if found.matching > _MOST_COUNTED else ''}{min(found.matching, _MOST_COUNTED)}"
+    )
+    shown = f"{len(hits)} of {matching} messages"
+    head, tail = f"{shown}, newest first.", ""
+    if items:
+        shown = f"{shown}, {len(items)} memory items"
+    more = found.matching - len(hits)
     if more > 0:
         tail = f"\n{more} more; narrow the time or the text, or raise the limit."
     text = ""
     for width in _WIDTHS:
-        text = "\n".join([head, *_lines(hits, width)]) + tail
+        kept = ["Memory items:", *(item.line(width=width) for item in items)] if items else []
+        text = "\n".join([*kept, head, *_lines(hits, width)]) + tail
         if estimate(text) <= most_tokens:
             break
-    return ToolResult(text=text, summary=f"{shown} messages", candidates=found, kept=len(hits))
+    candidates, count = found.matching + len(items), len(hits) + len(items)
+    return ToolResult(text=text, summary=shown, candidates=candidates, kept=count)
 
 
 def _lines(hits: list[_Hit], width: int) -> Iterator[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
@@ -48,6 +48,10 @@ class ToolResult:
     kept: int = 0
     top_score: float | None = None
     retrieval: RetrievalTrace | None = None
+
+    def with_more(self, *, text: str, count: int) -> ToolResult:
+        """Return the result with another text, and so many more that were found and kept."""
+        return replace(self, text=text, candidates=self.candidates + count, kept=self.kept + count)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,3 +105,13 @@ class WorkspaceFile:
     content: str
     bytes: int
     created_at: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UpsertedItem:
+    """A memory item that a run wrote and that is stored if it succeeds; free of secrets."""
+
+    category: str
+    key: str
+    title: str
+    content: str

@@ -141,7 +141,7 @@ def _scored(spoken: FoundMessages, place: ToolPlace, now: datetime) -> list[Scor
 
 def _merged(found: Retrieval, spoken: Sequence[ScoredMessage], limit: int) -> list[ShownHit]:
     """Return both in one order; of a turn that is recalled the messages are not shown again."""
-    turns = {hit.source.id for hit in found.hits if hit.source.kind == "run"}
+    turns = {hit.source.id for hit in found.hits if hit.kind == "recall"}
     hits = [shown_hit(hit) for hit in found.hits]
     hits += (_shown_message(one) for one in spoken if one.hit.run_id not in turns)
     hits.sort(key=lambda hit: (hit.score, hit.at, hit.id), reverse=True)

@@ -15,6 +15,8 @@ MOST_QUERY_CHARACTERS: Final = 200
 MOST_NAME_CHARACTERS: Final = 200
 MOST_CONTENT_CHARACTERS: Final = 200_000
 MOST_ARTIFACTS: Final = 20
+# The gate counts what is left of a text; how much may be handed to it.
+_MOST_ITEM_CHARACTERS: Final = 8_000
 # JSON may write each character of a file as two escapes of six bytes.
 _CONTENT_BYTES: Final = 12 * MOST_CONTENT_CHARACTERS
 
@@ -25,7 +27,7 @@ Kind = Literal["text", "count", "start", "end"]
 class Parameter:
     """One parameter: text of `least` to `most` characters, a whole number, or a time.
 
-    `default` is what a count is where nothing is said.
+    `default` is what a count is where nothing is said; `choices` are the words a model is offered.
     """
 
     name: str
@@ -35,6 +37,7 @@ class Parameter:
     least: int = 1
     most: int = MOST_QUERY_CHARACTERS
     default: int | None = None
+    choices: tuple[str, ...] = ()
 
     def schema(self) -> dict[str, object]:
         """Return its JSON schema."""
@@ -42,6 +45,9 @@ class Parameter:
             bounds = {"type": "integer", "minimum": self.least, "maximum": self.most}
             described = {**bounds, "description": self.description}
             return described if self.default is None else {**described, "default": self.default}
+        if self.choices:
+            words = list(self.choices)
+            return {"type": "string", "enum": words, "description": self.description}
         if self.kind == "text":
             bounds = {"type": "string", "minLength": self.least, "maxLength": self.most}
             return {**bounds, "description": self.description}
@@ -84,8 +90,8 @@ _END = Parameter(
 _GREP = Tool(
     name="memory_grep",
     description=(
-        "Find this user's past messages that contain a text, in all conversations of your role,"
-        " newest first. Literal, upper and lower case alike, except that * stands for any"
+        "Find this user's past messages, in all conversations of your role, and memory items that"
+        " contain a text, newest first. Literal, upper and lower case alike, except that * stands for any"
         f" characters (at most {MOST_WILDCARDS}). Full-width and half-width letters differ."
         " Returns message ids and excerpts; open one with view_message."
     ),
@@ -134,8 +140,8 @@ _VIEW = Tool(
     name="view_message",
     description=(
         "Read the original behind an id: a message (msg_), what is recalled of a turn (rec_), a"
-        " passage of the knowledge base (chunk_), a shortened tool result (its reference id), a"
-        " summary node of this conversation (node_) or a file (art_), files only of this run or of"
+        " memory item (mem_), a confirmed fact (fact_), a passage of the knowledge base (chunk_), a"
+        " shortened tool result (its reference id), a summary node of this conversation (node_) or a file (art_), files only of this run or of"
         " the run it goes on with. Long ones come in pages; the first line names the next offset."
     ),
     parameters=(
@@ -195,8 +201,46 @@ _WRITE = Tool(
     ),
     most_bytes=MOST_ARGUMENT_BYTES + _CONTENT_BYTES,
 )
+_UPSERT = Tool(
+    name="memory_upsert",
+    description=(
+        "Remember one thing about this user for later conversations in your role, under a key: how"
+        " far something is (progress) or what to keep in mind (memo). The same key again replaces"
+        " it, so reuse the key there is. What the user prefers is read-only for you. It is stored"
+        " if your answer succeeds."
+    ),
+    parameters=(
+        Parameter(
+            name="category",
+            kind="text",
+            description="progress or memo.",
+            is_required=True,
+            choices=("progress", "memo"),
+        ),
+        Parameter(
+            name="key",
+            kind="text",
+            description="snake_case, such as standard_japanese; at most 64 characters.",
+            is_required=True,
+        ),
+        Parameter(
+            name="title",
+            kind="text",
+            description="A short name of it, at most 200 characters.",
+            is_required=True,
+            most=_MOST_ITEM_CHARACTERS,
+        ),
+        Parameter(
+            name="content",
+            kind="text",
+            description="What to remember, at most 500 characters.",
+            is_required=True,
+            most=_MOST_ITEM_CHARACTERS,
+        ),
+    ),
+)
 TOOLS: Final[Mapping[str, Tool]] = {
-    tool.name: tool for tool in (_GREP, _SEARCH, _KNOWLEDGE, _VIEW, _TIMELINE, _WRITE)
+    tool.name: tool for tool in (_GREP, _SEARCH, _KNOWLEDGE, _VIEW, _TIMELINE, _UPSERT, _WRITE)
 }
 
 

@@ -7,10 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Final
 
+from governance.items.items import active_items
 from memory.ids import is_id
-from memory.models import DocumentStatus, KnowledgeChunk, RecallEntry
+from memory.models import CoreFact, DocumentStatus, KnowledgeChunk, RecallEntry
 from memory.sanitize import sanitize
 from memory.tokens import estimate, truncate_end
 from threads.models import Message, RunStatus, SummaryNode
@@ -47,14 +49,14 @@ class _Opened:
     text: str
 
 
-def view(place: ToolPlace, arguments: Arguments, on_hand: OnHand) -> ToolResult:
+def view(place: ToolPlace, arguments: Arguments, on_hand: OnHand, *, now: datetime) -> ToolResult:
     """Return a page of the original, as it is stored. Cost: at most two queries.
 
     Raises:
         ToolRefusedError: There is none in reach, or it ends before the offset.
     """
     wanted = arguments.text("message_id").strip()
-    opened = _open(place, wanted, on_hand)
+    opened = _open(place, wanted, on_hand, now)
     if opened is None:
         raise ToolRefusedError(_NOT_FOUND)
     offset, length = arguments.count("offset"), len(opened.text)
@@ -89,11 +91,13 @@ def _page(opened: _Opened, *, offset: int, most_tokens: int) -> str:
     return opened.text[offset : offset + max(most // _TOKENS_PER_CHARACTER, 1)]
 
 
-def _open(place: ToolPlace, wanted: str, on_hand: OnHand) -> _Opened | None:
+def _open(place: ToolPlace, wanted: str, on_hand: OnHand, now: datetime) -> _Opened | None:
     if wanted in on_hand.results:
         return _Opened(label=f"{wanted} tool result", text=on_hand.results[wanted])
     if is_id(wanted, prefix="art"):
         return _file(wanted, on_hand)
+    if is_id(wanted, prefix="mem"):
+        return _item(place, wanted, now)
     for prefix, opener in _OPENERS.items():
         if is_id(wanted, prefix=prefix):
             return opener(place, wanted)
@@ -127,6 +131,27 @@ def _recall(place: ToolPlace, wanted: str) -> _Opened | None:
     return _Opened(label=label, text=f"{entry.said}\n\n{entry.answered}".strip())
 
 
+def _item(place: ToolPlace, wanted: str, now: datetime) -> _Opened | None:
+    """Open an item of this role that is in effect."""
+    item = active_items(scope=place.scope, now=now).filter(pk=wanted, role=place.role).first()
+    if item is None:
+        return None
+    label = (
+        f"{wanted} {item.category}/{item.key} “{item.title}” {stamp(item.updated_at)} {item.tier}"
+    )
+    return _Opened(label=label, text=item.content)
+
+
+def _fact(place: ToolPlace, wanted: str) -> _Opened | None:
+    """Open a fact that still holds."""
+    rows = CoreFact.objects.in_scope(place.scope).filter(pk=wanted, valid_to__isnull=True)
+    fact = rows.first()
+    if fact is None:
+        return None
+    label = f"{wanted} confirmed fact {stamp(fact.valid_from)} {fact.tier}"
+    return _Opened(label=label, text=fact.fact)
+
+
 def _chunk(place: ToolPlace, wanted: str) -> _Opened | None:
     """Open a passage of a document that is admitted still."""
     rows = KnowledgeChunk.objects.in_scope(place.scope).select_related("document")
@@ -155,4 +180,9 @@ def _node(place: ToolPlace, wanted: str) -> _Opened | None:
     return _Opened(label=f"{wanted} summary of level {node.level}, {span}", text=text)
 
 
-_OPENERS: Final = {"msg": _message, "rec": _recall, "chunk": _chunk}
+_OPENERS: Final = {
+    "msg": _message,
+    "rec": _recall,
+    "chunk": _chunk,
+    "fact": _fact,
+}

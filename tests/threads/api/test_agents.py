@@ -45,8 +45,6 @@ def test_case_19_agent_name_taken_in_one_tenant_is_free_in_the_other(a: Place, b
         ({"provider_id": "prov_unknown"}, "unknown_provider"),
         ({"memory_fallback_provider_id": "nope"}, "unknown_provider"),
         ({"thread_strategy": "other"}, "invalid"),
-        ({"tools": ["memory_search", "memory_upsert"]}, "unavailable"),
-        ({"tools": ["memory_upsert"]}, "unavailable"),
         ({"tools": ["memory_grep", "memory_grep"]}, "invalid"),
         ({"tools": ["rm_rf"]}, "invalid"),
         ({"policy": {"thread_tokens": 1}}, "invalid_policy"),

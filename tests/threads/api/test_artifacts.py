@@ -72,16 +72,8 @@ def test_list_of_runs_costs_the_same_with_many_runs_and_files(a: Place) -> None:
 def test_agent_takes_the_tools_there_are_and_either_strategy(a: Place) -> None:
     tools = [
         "memory_grep", "memory_search", "view_message", "view_chat_history_summary",
-        "write_artifact",
+        "write_artifact", "memory_upsert",
     ]  # fmt: skip
     body = agent_body(a, tools=tools, thread_strategy="lossless")
     agent = a.api.post("/v1/agents", body).json()
     assert (agent["tools"], agent["thread_strategy"]) == (tools, "lossless")
-
-
-@pytest.mark.parametrize("tool", ["memory_upsert"])
-def test_agent_with_a_tool_of_a_later_version_is_told_which(a: Place, tool: str) -> None:
-    answer = a.api.post("/v1/agents", agent_body(a, tools=["memory_grep", tool]))
-    assert code_of(answer) == (400, "unavailable")
-    assert tool in answer.json()["detail"]
-    assert [error["field"] for error in answer.json()["errors"]] == ["tools"]

@@ -61,6 +61,11 @@ ROUTES = (
     ("GET", "/v1/usage", "read"),
     ("POST", "/v1/memories/search", "read"),
     ("POST", "/v1/memories/grep", "read"),
+    ("GET", "/v1/memories", "read"),
+    ("GET", "/v1/memories/{category}/{key}", "read"),
+    ("PUT", "/v1/memories/{category}/{key}", "write"),
+    ("DELETE", "/v1/memories/{category}/{key}", "write"),
+    ("GET", "/v1/memories/{category}/{key}/history", "read"),
     ("GET", "/v1/users/{user}/timeline", "read"),
     ("GET", "/v1/users/{user}/core", "read"),
     ("POST", "/v1/users/{user}/core", "write"),
@@ -104,8 +109,12 @@ BODIES: dict[tuple[str, str], Any] = {
         "status": "succeeded",
     },
 }
-# An unknown person is no error but has nothing: tests/threads/api/test_grep_and_timeline.py.
-WITH_ID = tuple(route for route in ROUTES if "{" in route[1] and "{user}" not in route[1])
+# An unknown person is no error but has nothing: tests/threads/api/test_grep_and_timeline.py; a key
+# is no id, and whose it is stands in the query: tests/threads/api/test_items.py.
+_NO_IDS = ("{user}", "{key}")
+WITH_ID = tuple(
+    route for route in ROUTES if "{" in route[1] and not any(no in route[1] for no in _NO_IDS)
+)
 PREFIXES = {
     "agent_id": "ag",
     "run_id": "run",
@@ -164,6 +173,8 @@ def ids_of(place: Place) -> dict[str, str]:
         "entity_id": entity.pk,
         "entity_candidate_id": waiting.pk,
         "user": place.person.pk,
+        "category": "memo",
+        "key": "course",
     }
 
 
@@ -272,7 +283,7 @@ def test_case_2_foreign_writes_leave_the_rows_unchanged(a: Place, b: Place) -> N
     assert a.api.get(f"/v1/agents/{a.agent.pk}").json()["is_active"] is True
 
 
-@pytest.mark.parametrize("path", ["/v1/nothing", "/v1", "/v1/agents/", "/v1/memories", "/v1/runs"])
+@pytest.mark.parametrize("path", ["/v1/nothing", "/v1", "/v1/agents/", "/v1/memory", "/v1/runs"])
 def test_unknown_url_answers_a_problem(a: Place, path: str) -> None:
     response = a.api.get(path)
     assert response.status_code == 404

@@ -6,13 +6,13 @@ import json
 
 import pytest
 
-from threads.agents import KNOWN_TOOLS, UNAVAILABLE_TOOLS
+from threads.agents import KNOWN_TOOLS
 from threads.tools.specs import TOOLS, tools_among
 
 
 @pytest.mark.req("C09")
 def test_every_tool_an_agent_may_have_is_there_and_no_other() -> None:
-    assert set(TOOLS) == set(KNOWN_TOOLS) - UNAVAILABLE_TOOLS
+    assert set(TOOLS) == set(KNOWN_TOOLS)
 
 
 @pytest.mark.parametrize("name", sorted(TOOLS))

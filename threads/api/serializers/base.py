@@ -61,3 +61,6 @@ class ProblemAnswer(Answer):
     errors = FieldErrorAnswer(many=True)  # type: ignore[assignment]
     run_id = serializers.CharField(required=False, help_text="Where a run was stored.")
     context = serializers.DictField(required=False)  # type: ignore[assignment]
+    similar = serializers.ListField(
+        required=False, help_text="Of similar_key: the keys there are, each with title and score."
+    )

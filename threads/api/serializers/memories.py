@@ -115,7 +115,7 @@ class FoundMemoriesAnswer(Answer):
 
 
 class GrepHitAnswer(Answer):
-    """A message that has the text."""
+    """A message or an item that has the text; an item has no thread."""
 
     kind = serializers.ChoiceField(choices=("message", "item"))
     id = serializers.CharField()

@@ -54,7 +54,7 @@ class GrepView(ApiView):
     @operation(
         "grep_memories",
         tag="Memory",
-        summary="Find a person's messages that contain a text, newest first",
+        summary="Find a person's messages and items that contain a text, newest first",
         description="A content over 20,000 characters is cut there, and ends in …",
         body=GrepBody,
         answer=GrepAnswer,
@@ -64,7 +64,7 @@ class GrepView(ApiView):
         wanted = MemoryGrep(**self.checked(GrepBody))
         if wanted.start_time and wanted.end_time and wanted.start_time > wanted.end_time:
             raise InvalidParameterError("start_time is after end_time.", field="start_time")
-        hits = memories.grep_memories(principal=self.principal, wanted=wanted)
+        hits = memories.grep_memories(principal=self.principal, wanted=wanted, now=timezone.now())
         return Response(GrepAnswer({"results": hits}).data)
 
 

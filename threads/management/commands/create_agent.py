@@ -11,10 +11,10 @@ from django.utils import timezone
 from governance.management.base import TenantCommand
 from memory.rls import scoped_transaction
 from memory.scope import Scope
-from threads.agents import KNOWN_TOOLS, UNAVAILABLE_TOOLS, AgentValues, create_agent
+from threads.agents import KNOWN_TOOLS, AgentValues, create_agent
 from threads.models import Language, Provider, ThreadStrategy
 
-_TOOLS = ",".join(tool for tool in KNOWN_TOOLS if tool not in UNAVAILABLE_TOOLS)
+_TOOLS = ",".join(KNOWN_TOOLS)
 
 
 class Command(TenantCommand):
