@@ -7,6 +7,7 @@ tables count here, and an inactive principal has none.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from django.contrib.auth.models import Group, User
@@ -177,12 +178,34 @@ def staff_tenants(*, account: User, permission: Permission) -> tuple[str, ...]:
     return tuple(sorted(found))
 
 
+def staff_grants(*, account: User) -> dict[str, frozenset[str]]:
+    """Return, for each codename a member of staff holds, the ids of the tenants it is held on.
+
+    For pages that ask for many of them; what `staff_tenants` says of each. Cost: two queries.
+    """
+    if not (account.is_active and account.is_staff):
+        return {}
+    found: dict[str, set[str]] = {}
+    for rows in (
+        TenantUserGrant.objects.filter(user=account),
+        TenantGroupGrant.objects.filter(group__user=account),
+    ):
+        for codename, tenant_id in rows.values_list("permission__codename", "content_object_id"):
+            found.setdefault(codename, set()).add(tenant_id)
+    return {codename: frozenset(tenants) for codename, tenants in found.items()}
+
+
 def staff_scope(*, account: User, permission: Permission = Permission.VIEW) -> Scope | None:
     """Return the scope of a member of staff over all granted tenants, or None for no tenant."""
-    tenant_ids = staff_tenants(account=account, permission=permission)
-    if not tenant_ids:
-        return None
-    return Scope(tenant_ids=tenant_ids, principal_id=f"staff:{account.pk}")
+    return scope_of_staff(
+        account=account, tenant_ids=staff_tenants(account=account, permission=permission)
+    )
+
+
+def scope_of_staff(*, account: User, tenant_ids: Iterable[str]) -> Scope | None:
+    """Return the scope over tenants that were granted to a member of staff, or None for no tenant."""
+    granted = tuple(sorted(tenant_ids))
+    return Scope(tenant_ids=granted, principal_id=f"staff:{account.pk}") if granted else None
 
 
 def grant_to_account(*, account: User, target: Model, permissions: frozenset[str]) -> None:

@@ -2,7 +2,38 @@
 
 from __future__ import annotations
 
-from governance.admin import audit_entries, documents, jobs, keys, tenants
+from governance.admin import (
+    audit_entries,
+    bulk_decisions,
+    core_candidates,
+    core_facts,
+    corrections,
+    documents,
+    entities,
+    entity_candidates,
+    items,
+    jobs,
+    keys,
+    merges,
+    samples,
+    tenants,
+)
 from governance.admin.site import site
 
-__all__ = ["audit_entries", "documents", "jobs", "keys", "site", "tenants"]
+__all__ = [
+    "audit_entries",
+    "bulk_decisions",
+    "core_candidates",
+    "core_facts",
+    "corrections",
+    "documents",
+    "entities",
+    "entity_candidates",
+    "items",
+    "jobs",
+    "keys",
+    "merges",
+    "samples",
+    "site",
+    "tenants",
+]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -14,13 +14,16 @@ from django.http import HttpRequest
 from django.utils import timezone
 from django.utils.translation import gettext as _
 
+from governance.access import ForbiddenError
 from governance.admin.staff import scope_for, tenant_of
 from governance.permissions import Permission
-from memory.errors import ConflictError, NotFoundError
+from memory.errors import CredenceError, ScopeError
 from memory.rls import scoped_transaction
 from memory.scope import Scope
 
 Act = Callable[[Scope, str, datetime], object]
+# Primary key and tenant.
+Row = tuple[str, str | None]
 MAX_ROWS = 1_000
 
 
@@ -46,20 +49,27 @@ def act_on_each(
     chosen = [(str(row.pk), tenant_of(row)) for row in rows[:MAX_ROWS]]
     if scope is None or any(tenant_id not in scope.tenant_ids for _pk, tenant_id in chosen):
         raise PermissionDenied
+    return act_on_rows(request=request, scope=scope, rows=chosen, act=act)
+
+
+def act_on_rows(*, request: HttpRequest, scope: Scope, rows: Sequence[Row], act: Act) -> Outcome:
+    """As `act_on_each`, on rows whose tenants are known to be in `scope`."""
     now = timezone.now()
-    done = sum(_act_on(scope, row, now, act) for row in chosen)
-    outcome = Outcome(done=done, refused=len(chosen) - done)
+    done = sum(_act_on(scope, row, now, act) for row in rows)
+    outcome = Outcome(done=done, refused=len(rows) - done)
     _report(request, outcome)
     return outcome
 
 
-def _act_on(scope: Scope, row: tuple[str, str | None], now: datetime, act: Act) -> bool:
+def _act_on(scope: Scope, row: Row, now: datetime, act: Act) -> bool:
     row_id, tenant_id = row
     own = scope.for_tenant(tenant_id=tenant_id or "")
     try:
         with scoped_transaction(own):
             act(own, row_id, now)
-    except (ConflictError, NotFoundError):
+    except (ScopeError, ForbiddenError):
+        raise
+    except CredenceError:
         return False
     return True
 

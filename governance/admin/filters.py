@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterator
+from typing import Any, ClassVar
 
 from django.contrib import admin
 from django.db import models
 from django.http import HttpRequest
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
 
 from governance.admin.staff import scope_for
 from governance.admin.text import label_of
@@ -30,7 +33,68 @@ class ScopedRelatedFilter(admin.RelatedFieldListFilter):
         return [(row.pk, label_of(row)) for row in rows]
 
 
-FilterEntry = str | tuple[str, type[admin.FieldListFilter]]
+class WordFilter(admin.ChoicesFieldListFilter):
+    """Filters by a column of few words, told in the reader's language."""
+
+    def choices(self, changelist: Any) -> Iterator[Any]:
+        """Yield the choices as Django does, in words."""
+        for choice in super().choices(changelist):
+            yield {**choice, "display": _(str(choice["display"]))}
+
+
+class FixedWordFilter(admin.SimpleListFilter):
+    """Filters by a column of known words, without asking the table which of them it has."""
+
+    words: ClassVar[tuple[str, ...]] = ()
+
+    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, Any]]:
+        """Return the words."""
+        return [(word, gettext_lazy(word)) for word in self.words]
+
+    def queryset(
+        self, request: HttpRequest, queryset: models.QuerySet[Any]
+    ) -> models.QuerySet[Any]:
+        """Return the rows with the chosen word."""
+        value = self.value()
+        return queryset.filter(**{str(self.parameter_name): value}) if value else queryset
+
+
+class OriginFilter(FixedWordFilter):
+    """Filters by where a row came from."""
+
+    title = gettext_lazy("origin")
+    parameter_name = "origin"
+    words = ("run", "api", "staff", "import")
+
+
+class TierFilter(FixedWordFilter):
+    """Filters corrections by whether anything speaks against believing them."""
+
+    title = gettext_lazy("tier")
+    parameter_name = "tier"
+    words = ("stated", "untrusted")
+
+
+class PersonalDataFilter(admin.SimpleListFilter):
+    """Filters by whether a text has spans of personal data."""
+
+    title = gettext_lazy("personal data")
+    parameter_name = "personal"
+
+    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, Any]]:
+        """Return the two answers."""
+        return [("yes", gettext_lazy("tagged")), ("no", gettext_lazy("none"))]
+
+    def queryset(
+        self, request: HttpRequest, queryset: models.QuerySet[Any]
+    ) -> models.QuerySet[Any]:
+        """Return the rows with or without spans."""
+        if self.value() == "yes":
+            return queryset.exclude(pii=[])
+        return queryset.filter(pii=[]) if self.value() == "no" else queryset
+
+
+FilterEntry = str | tuple[str, type[admin.FieldListFilter]] | type[admin.SimpleListFilter]
 
 
 def filter_parameters(
@@ -43,6 +107,8 @@ def filter_parameters(
     """
     found: set[str] = set()
     for entry in entries:
+        if not isinstance(entry, str | tuple):
+            continue  # takes its parameter out before Django looks
         name = entry if isinstance(entry, str) else entry[0]
         field = model._meta.get_field(name)
         if isinstance(field, models.ForeignKey):

@@ -16,12 +16,14 @@ from django.contrib import admin
 from django.contrib.admin.views.autocomplete import AutocompleteJsonView
 from django.core.exceptions import PermissionDenied, SuspiciousOperation
 from django.db import DataError, IntegrityError, models
+from django.db.models.base import ModelBase
 from django.http import Http404, HttpRequest, HttpResponseBase
 from django.template.response import SimpleTemplateResponse
 from django.urls import URLPattern, URLResolver
 from django.utils.translation import gettext_lazy as _
 
 from governance.access import ForbiddenError
+from governance.admin.names import name_in_words
 from governance.admin.staff import set_staff_scope
 from governance.admin.text import label_of
 from memory.errors import NotFoundError
@@ -47,6 +49,13 @@ class CredenceAdminSite(admin.AdminSite):
     index_title = _("Administration")
     site_url = None
     index_template = "admin/credence/index.html"
+
+    def register(self, model_or_iterable: Any, admin_class: Any = None, **options: Any) -> None:
+        """Register a room as Django does, and let its table's names be told in any language."""
+        super().register(model_or_iterable, admin_class, **options)
+        is_one = isinstance(model_or_iterable, ModelBase)
+        for model in (model_or_iterable,) if is_one else model_or_iterable:
+            name_in_words(model)
 
     def admin_view(self, view: View, cacheable: bool = False) -> Any:  # noqa: FBT001, FBT002
         """Let members of staff in, as Django does, then run the view in their scope."""

@@ -8,7 +8,7 @@ from django.contrib.auth.models import User
 from django.db import models
 from django.http import HttpRequest
 
-from governance.access import staff_scope, staff_tenants
+from governance.access import scope_of_staff, staff_grants
 from governance.permissions import Permission
 from memory.rls import narrow_open_scope
 from memory.scope import Scope
@@ -18,22 +18,15 @@ class StaffGrants:
     """The tenants on which an account holds each permission, remembered for one request only."""
 
     def __init__(self, account: object) -> None:
-        """Take the request's user, who may be anonymous and then has nothing."""
-        self._account = account if isinstance(account, User) else None
-        self._tenants: dict[Permission, frozenset[str]] = {}
+        """Read what the request's user holds, who may be anonymous and then has nothing.
 
-    def remember(self, permission: Permission, scope: Scope | None) -> None:
-        """Keep an answer that was just read elsewhere."""
-        self._tenants[permission] = frozenset(scope.tenant_ids if scope else ())
+        Cost: two queries.
+        """
+        self._tenants = staff_grants(account=account) if isinstance(account, User) else {}
 
     def tenants(self, permission: Permission) -> frozenset[str]:
-        """Return the ids of the tenants it is granted on. Cost: two queries the first time."""
-        if self._account is None:
-            return frozenset()
-        if permission not in self._tenants:
-            found = staff_tenants(account=self._account, permission=permission)
-            self._tenants[permission] = frozenset(found)
-        return self._tenants[permission]
+        """Return the ids of the tenants it is granted on."""
+        return self._tenants.get(permission, frozenset())
 
 
 def set_staff_scope(request: HttpRequest) -> Scope | None:
@@ -41,10 +34,11 @@ def set_staff_scope(request: HttpRequest) -> Scope | None:
 
     Cost: two queries. None means no tenant at all.
     """
-    account = request.user
-    scope = staff_scope(account=account) if isinstance(account, User) else None
+    account, scope = request.user, None
+    if isinstance(account, User):
+        tenant_ids = grants_of(request).tenants(Permission.VIEW)
+        scope = scope_of_staff(account=account, tenant_ids=tenant_ids)
     request.credence_scope = scope  # type: ignore[attr-defined]
-    grants_of(request).remember(Permission.VIEW, scope)
     return scope
 
 

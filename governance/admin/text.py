@@ -78,4 +78,9 @@ def label_of(row: models.Model) -> str:
     The admin log copies `str(row)`, which is the id alone; this text is for the page only.
     """
     text = getattr(row, "name", "") or getattr(row, "user_id", "") or str(row)
+    return without_hidden(text)
+
+
+def without_hidden(text: str) -> str:
+    """Return text for places that take no markup: each run of invisible characters is one U+FFFD."""
     return "\N{REPLACEMENT CHARACTER}".join(_INVISIBLE.split(text))

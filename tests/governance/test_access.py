@@ -15,6 +15,7 @@ from governance.access import (
     may_use_tenant,
     require_agent,
     scope_for_user,
+    staff_grants,
     staff_scope,
     staff_tenants,
     tenant_permissions,
@@ -53,6 +54,7 @@ def test_role_holds_exactly_its_permissions_on_its_tenant(tenants: Tenants, role
     for permission in Permission:
         wanted = (a.id,) if permission in ROLE_PERMISSIONS[role] else ()
         assert staff_tenants(account=person, permission=permission) == wanted
+        assert staff_grants(account=person).get(permission, frozenset()) == frozenset(wanted)
     assert tenant_permissions(account=person, tenant_id=a.id) == ROLE_PERMISSIONS[role]
     assert tenant_permissions(account=person, tenant_id=b.id) == frozenset()
 
@@ -84,6 +86,7 @@ def test_superuser_and_global_permissions_see_no_tenant(tenants: Tenants) -> Non
     for account in (root, globally):
         for permission in Permission:
             assert staff_tenants(account=account, permission=permission) == ()
+            assert staff_grants(account=account) == {}
         for tenant in tenants:
             assert tenant_permissions(account=account, tenant_id=tenant.id) == frozenset()
             assert may_use_tenant(account_id=account.pk, tenant_id=tenant.id) is None

@@ -9,8 +9,27 @@ from django.contrib.auth.models import User
 from django.db import models
 from django.test import Client
 
-from governance.models import ApiKey, AuditEntry
-from memory.models import EndUser, Job, KnowledgeDocument, MemoryOp, Tenant
+from governance.models import (
+    ApiKey,
+    AuditEntry,
+    BulkDecision,
+    CoreCandidate,
+    Correction,
+    EntityCandidate,
+)
+from memory.models import (
+    BehaviourSample,
+    CoreFact,
+    EndUser,
+    Entity,
+    EntityEvent,
+    EntityMerge,
+    Job,
+    KnowledgeDocument,
+    MemoryItem,
+    MemoryOp,
+    Tenant,
+)
 from memory.rls import scoped_transaction
 from tests.factories import (
     NOW,
@@ -39,7 +58,8 @@ from threads.models import (
 
 ROOMS: tuple[type[models.Model], ...] = (
     Tenant, EndUser, ApiKey, AuditEntry, Job, MemoryOp, Provider, Agent, Thread, Run, Message,
-    Artifact, ContextTrace, KnowledgeDocument,
+    Artifact, ContextTrace, KnowledgeDocument, CoreCandidate, CoreFact, EntityCandidate, Entity,
+    EntityMerge, Correction, BehaviourSample, MemoryItem, BulkDecision,
 )  # fmt: skip
 
 
@@ -92,7 +112,8 @@ def fill(tenant: Tenant, word: str, *, staff: User) -> World:
         word=word, tenant=tenant, end_user=person, provider=provider, agent=agent, thread=thread,
         run=run, key=key, staff=staff, **hanging,
     )  # fmt: skip
-    made = (tenant, person, provider, agent, thread, run, *hanging.values())
+    learned = _learned_rows(word, tenant, run, message=hanging["message"], staff=staff)
+    made = (tenant, person, provider, agent, thread, run, *hanging.values(), *learned)
     world.rows = {type(row): str(row.pk) for row in made} | {ApiKey: key.id}
     return world
 
@@ -135,6 +156,71 @@ def _hanging_rows(
         "message": message, "artifact": artifact, "trace": trace, "job": job, "op": op,
         "document": document,
     }  # fmt: skip
+
+
+def _learned_rows(
+    word: str, tenant: Tenant, run: Run, *, message: Message, staff: User
+) -> tuple[models.Model, ...]:
+    """A row of each table of governed memory."""
+    whose: dict[str, Any] = {"tenant": tenant, "end_user_id": run.end_user_id}
+    by_run = {"origin": "run", "run": run}
+    actor = f"staff:{staff.pk}"
+    with scoped_transaction(scope_of(tenant)):
+        waits, confirmed = (
+            CoreCandidate.objects.create(
+                **whose, **by_run, fact=f"{word} fact {status}", subject=f"{word} subject",
+                fact_key=f"{word} {status}", evidence=f"{word} evidence", proposed_by="worker",
+                pii=[{"kind": "phone", "start": 0, "end": 2}], flags=["pii"], status=status,
+                decided_at=at, reason=f"{word} reason",
+            )
+            for status, at in (("pending", None), ("confirmed", NOW))
+        )  # fmt: skip
+        fact = CoreFact.objects.create(
+            **whose, **by_run, fact=f"{word} holds", subject=f"{word} subject",
+            fact_key=f"{word} holds", candidate=confirmed, valid_from=NOW,
+            decided_by_kind="staff", decided_by_id=actor, pii=[{"kind": "email"}],
+        )  # fmt: skip
+        proposed, approved = (
+            EntityCandidate.objects.create(
+                tenant=tenant, entity_type="course", term=f"{word} term {status}",
+                term_key=f"{word} {status}", status=status, decided_at=at, evidence_count=1,
+            )
+            for status, at in (("pending", None), ("approved", NOW))
+        )  # fmt: skip
+        correction = Correction.objects.create(
+            **whose, thread_id=run.thread_id, run=run, message=message, entity_type="course",
+            term=f"{word} term", term_key=f"{word} term", wrong=f"{word} wrong",
+            right=f"{word} right", candidate=proposed, created_by=f"{word} key",
+            pii=[{"kind": "phone"}],
+        )  # fmt: skip
+        other, entity = (
+            Entity.objects.create(
+                tenant=tenant, entity_type="course", term=f"{word} entity {number}",
+                term_key=f"{word} entity {number}", aliases=[f"{word} alias"], candidate=approved,
+                approved_at=NOW, approved_by=actor,
+            )
+            for number in (1, 2)
+        )  # fmt: skip
+        for after in (1.1, 1.21):
+            EntityEvent.objects.create(
+                tenant=tenant, entity=entity, kind="edited", weight_before=1, weight_after=after,
+                by=f"{word} worker",
+            )  # fmt: skip
+        merge = EntityMerge.objects.create(tenant=tenant, source=other, target=entity, score=0.9)
+        sample = BehaviourSample.objects.create(
+            tenant=tenant, agent_id=run.agent_id, kind="intent", name=f"{word} name",
+            content=f"{word} rule", sample_key=word, origin="api", proposed_by=f"{word} key",
+        )  # fmt: skip
+        item = MemoryItem.objects.create(
+            **whose, category="memo", key="canary", key_folded=word, title=f"{word} title",
+            content=f"{word} item", tier="stated", origin="api", written_by=f"{word} key",
+            status="held", pii=[{"kind": "phone"}, {"kind": "phone"}],
+        )  # fmt: skip
+        bulk = BulkDecision.objects.create(
+            tenant=tenant, kind="core_candidate", action="reject", reason=f"{word} reason",
+            actor=actor, ids=[waits.pk],
+        )  # fmt: skip
+    return waits, fact, proposed, entity, merge, correction, sample, item, bulk
 
 
 def make_dead_job(tenant: Tenant, word: str, **values: Any) -> Job:

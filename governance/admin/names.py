@@ -1,0 +1,27 @@
+"""Names of tables and columns in the reader's language.
+
+Django makes them of the names in the code. Here they are looked up in the catalogue when they are
+shown; migrations, which read what a class declares, see nothing of it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.db import models
+from django.utils.translation import gettext_lazy
+
+
+def name_in_words(model: type[models.Model]) -> None:
+    """Let the names of a table and of its columns be translated where they are shown."""
+    options: Any = model._meta
+    options.verbose_name = _lazy(options.verbose_name)
+    options.verbose_name_plural = _lazy(options.verbose_name_plural)
+    for field in model._meta.local_fields:
+        words: Any = field
+        words.verbose_name = _lazy(field.verbose_name)
+
+
+def _lazy(name: Any) -> Any:
+    # What is lazy already is told in words already.
+    return gettext_lazy(name) if isinstance(name, str) else name
