@@ -168,7 +168,7 @@ def confirm_candidate(
         )
         if _waits_for_second(confirmation):
             return _read(scope, candidate_id), None
-        made = _confirm(confirmation)
+        made = _confirm_waiting(confirmation)
         return _read(scope, candidate_id), made
 
 
@@ -310,7 +310,7 @@ def _waits_for_second(given: _Confirmation) -> bool:
     return True
 
 
-def _confirm(given: _Confirmation) -> CoreFact:
+def _confirm_waiting(given: _Confirmation) -> CoreFact:
     """Decide the candidate and let its fact hold; what holds already in the same words stays."""
     scope, candidate, now = given.scope, given.candidate, given.now
     held = list(capacity.holding(scope=scope, end_user_id=candidate.end_user_id))
@@ -333,7 +333,7 @@ def _confirm(given: _Confirmation) -> CoreFact:
         fact_id=fact_id,
     )
     store.decide_candidate(scope=scope, candidate_id=candidate.pk, verdict=verdict, now=now)
-    made = same or _hold(given, fact_id)
+    made = same or _let_hold(given, fact_id)
     core_facts.end_facts(
         scope=scope, facts=ended, reason=FactEnd.SUPERSEDED, now=now, superseded_by=fact_id
     )
@@ -349,7 +349,7 @@ def _confirm(given: _Confirmation) -> CoreFact:
     return made
 
 
-def _hold(given: _Confirmation, fact_id: str) -> CoreFact:
+def _let_hold(given: _Confirmation, fact_id: str) -> CoreFact:
     """Store the fact, with the audit row of a long-term write."""
     candidate, cleared = given.candidate, given.cleared
     is_untrusted = cleared.tier == gate.UNTRUSTED

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from governance.core.clearing import StatedFact, clear_fact, fact_key, subject_key
@@ -11,7 +13,7 @@ from governance.gate import Blocked
 from memory.store.candidates import ClearedFact
 
 
-def cleared(fact: str, **values: str) -> ClearedFact | Blocked:
+def cleared(fact: str, **values: Any) -> ClearedFact | Blocked:
     stated = StatedFact(fact=fact, origin="api", by="test", **values)
     return clear_fact(stated=stated, policy=None)
 
