@@ -108,7 +108,8 @@ def filter_parameters(
     found: set[str] = set()
     for entry in entries:
         if not isinstance(entry, str | tuple):
-            continue  # takes its parameter out before Django looks
+            found.add(str(entry.parameter_name))
+            continue
         name = entry if isinstance(entry, str) else entry[0]
         field = model._meta.get_field(name)
         if isinstance(field, models.ForeignKey):
