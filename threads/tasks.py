@@ -34,6 +34,7 @@ from threads.learning.entity_jobs import (
     decay_weights,
     propose_entities,
 )
+from threads.learning.expiry import create_expire_jobs, expire
 from threads.learning.extraction import extract_core
 from threads.recall.embedding_jobs import embed_entries, reembed
 from threads.recall.indexing import index_recall
@@ -89,6 +90,7 @@ HANDLERS: dict[str, Handler] = {
     JobKind.PROPOSE_ENTITIES: propose_entities,
     JobKind.DECAY_WEIGHTS: decay_weights,
     JobKind.BULK_DECIDE: bulk_decide,
+    JobKind.EXPIRE: expire,
 }
 
 
@@ -121,7 +123,8 @@ def control_tick() -> None:
 
 def create_missing_jobs(*, alias: str, now: datetime) -> int:
     """Ask for whatever job is missing or due in any part; return how many are new. As LostFinder."""
-    return sum(find(alias=alias, now=now) for find in (create_lost_jobs, create_entity_jobs))
+    finders = (create_lost_jobs, create_entity_jobs, create_expire_jobs)
+    return sum(find(alias=alias, now=now) for find in finders)
 
 
 def work_lane(*, lane: int, handlers: Mapping[str, Handler]) -> DrainReport:

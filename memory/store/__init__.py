@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from memory.store.documents import NewDocument, add_document
 from memory.store.entries import NewEntry, add_entries, entry_ids_of, note_uses, remove_entries
+from memory.store.removal import remove_recall
 from memory.store.repacking import repack
 from memory.store.shelves import Owner, ensure_shelf, find_shelf
 from memory.store.texts import NewChunk, NewRecall, Origin, add_chunks, add_recall
@@ -32,5 +33,6 @@ __all__ = [
     "note_uses",
     "put_vectors",
     "remove_entries",
+    "remove_recall",
     "repack",
 ]

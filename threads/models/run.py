@@ -143,3 +143,8 @@ class RunTrace(TenantModel):
     items = models.JSONField(default=list)
     steps = models.JSONField(default=list)
     created_at = models.DateTimeField(default=timezone.now)
+
+    class Meta:
+        indexes = [
+            models.Index(fields=["tenant", "created_at"], name="runtrace_created_idx"),
+        ]

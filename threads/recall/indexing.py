@@ -19,6 +19,7 @@ from django.utils import timezone
 from governance import audit, gate
 from governance.policy import policy_for
 from governance.policy_rules import Policy
+from governance.retention.limits import recall_limit
 from memory import jobs, store
 from memory.models import JobKind, RecallEntry
 from memory.rls import narrow_open_scope, scoped_transaction
@@ -57,7 +58,7 @@ def index_recall(*, scope: Scope, claim: jobs.Claim) -> None:
     started = monotonic()
     thread_id = claim.dedupe_key.removeprefix(_KEY)
     with scoped_transaction(scope):
-        missing = unindexed_runs(scope=scope, thread_id=thread_id)
+        missing = unindexed_runs(scope=scope, thread_id=thread_id, now=timezone.now())
     for start in range(0, len(missing), BATCH_TURNS):
         batch = missing[start : start + BATCH_TURNS]
         thread, turns = _read(scope, thread_id, batch)
@@ -70,27 +71,31 @@ def index_recall(*, scope: Scope, claim: jobs.Claim) -> None:
             return
 
 
-def unindexed_runs(*, scope: Scope, thread_id: str) -> list[str]:
+def unindexed_runs(*, scope: Scope, thread_id: str, now: datetime) -> list[str]:
     """Return the ids of a thread's succeeded runs that left no recall entry yet, in order.
 
-    Inside the caller's transaction. Cost: two queries over the thread's ids: told apart here, since a
+    Those that policy recalls no longer left none: their entries have expired.
+
+    Inside the caller's transaction. Cost: three queries, two over ids: told apart here, since a
     planner without statistics would look through all entries for each run.
     """
     entries = RecallEntry.objects.in_scope(scope).filter(thread_id=thread_id)
     known = set(entries.values_list("run_id", flat=True))
     rows = Run.objects.in_scope(scope).filter(thread_id=thread_id, status=RunStatus.SUCCEEDED)
+    since = recall_limit(scope=scope, now=now)
+    rows = rows.filter(created_at__gte=since) if since else rows
     return [pk for pk in rows.order_by("seq").values_list("pk", flat=True) if pk not in known]
 
 
 def find_index(*, scope: Scope, thread_id: str) -> jobs.NewJob | None:
     """Return the job that a thread lacks, if turns of it are not indexed; for the sweep.
 
-    Inside the caller's transaction. Cost: three queries.
+    Inside the caller's transaction. Cost: four queries.
     """
     thread = Thread.objects.in_scope(scope).select_related("agent").filter(pk=thread_id).first()
     if thread is None or not _may_write(scope, thread):
         return None
-    if not unindexed_runs(scope=scope, thread_id=thread_id):
+    if not unindexed_runs(scope=scope, thread_id=thread_id, now=timezone.now()):
         return None
     return index_job(thread_id=thread_id, end_user_id=thread.end_user_id, run_id=None)
 

@@ -20,7 +20,8 @@ from threads.recall.indexing import find_index
 
 _MOST: Final = 100
 _MOST_ATTEMPTS: Final = 5  # as of the worker that makes vectors
-# Each entry is of one succeeded run of its thread, so counting tells as much as looking for each.
+# Each entry is of one succeeded run of its thread, so counting tells as much as looking for each; of
+# runs that policy recalls no longer there are none.
 _LOST_TURNS: Final = """
     WITH idle AS (
         SELECT thread.tenant_id, thread.end_user_id, thread.id, thread.updated_at
@@ -36,7 +37,11 @@ _LOST_TURNS: Final = """
     )
     SELECT tenant_id, end_user_id, id FROM looked_at thread
     WHERE (SELECT count(*) FROM threads_run run WHERE run.tenant_id = thread.tenant_id
-            AND run.thread_id = thread.id AND run.status = 'succeeded')
+            AND run.thread_id = thread.id AND run.status = 'succeeded'
+            AND run.created_at >= coalesce(%(now)s - (SELECT
+                make_interval(days => (overrides ->> 'retention_recall_days')::int)
+                FROM governance_tenantpolicy policy
+                WHERE policy.tenant_id = thread.tenant_id), '-infinity'))
         > (SELECT count(*) FROM memory_recallentry entry
             WHERE entry.tenant_id = thread.tenant_id AND entry.thread_id = thread.id)
     ORDER BY updated_at LIMIT %(most)s
@@ -81,7 +86,7 @@ def create_lost_jobs(*, alias: str, now: datetime) -> int:
         now: For the jobs' times.
     """
     with connections[alias].cursor() as cursor:
-        cursor.execute(_LOST_TURNS, {"most": _MOST})
+        cursor.execute(_LOST_TURNS, {"most": _MOST, "now": now})
         threads = cursor.fetchall()
         values: dict[str, Any] = {"most": _MOST, "now": now, "attempts": _MOST_ATTEMPTS}
         cursor.execute(_LOST_VECTORS, values)
