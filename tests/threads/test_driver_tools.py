@@ -109,7 +109,8 @@ def test_succeeded_run_stores_rounds_files_steps_and_its_last_prompt(
     models = [step["data"] for step in trace.steps if step["kind"] == "model"]
     assert [step["input_tokens"] for step in models] == [11, 30]
     assert trace.steps[-1]["data"] == {
-        "messages": 3, "artifacts": 1, "items": [], "jobs": ["index_recall"], "status": "succeeded"
+        "messages": 3, "artifacts": 1, "items": [], "jobs": ["index_recall", "extract_core"],
+        "status": "succeeded",
     }  # fmt: skip
     assert [step["seq"] for step in trace.steps] == list(range(1, len(kinds) + 1))
     assert "第一题" not in json.dumps(trace.steps, ensure_ascii=False)
