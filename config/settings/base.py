@@ -147,6 +147,8 @@ SPECTACULAR_SETTINGS = {
     # Where several bodies share a set of words, the document needs a name for it.
     "ENUM_NAME_OVERRIDES": {
         "DocumentStatusEnum": "memory.models.DocumentStatus",
+        "EntityCandidateStatusEnum": "governance.models.EntityCandidateStatus",
+        "EntityStatusEnum": "memory.models.EntityStatus",
         "ProviderKindEnum": "threads.models.ProviderKind",
         "SampleKindEnum": "memory.models.SampleKind",
         "SampleStatusEnum": "memory.models.SampleStatus",

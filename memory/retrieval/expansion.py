@@ -24,6 +24,8 @@ MOST_NAMES: Final = 12
 # What weight counts for at most, and what a weight of one is worth, in x of ranking.
 _MOST_WEIGHT: Final = 8.0
 _WORTH: Final = np.float32(0.5)
+# How much more a short name may count for, since a longer one says the same.
+_MOST_TIMES: Final = 6.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,23 +57,41 @@ class Expansion:
 NOBODY: Final = Expansion()
 
 
+@dataclass(frozen=True)
+class Meant:
+    """What entries say once other names are taken for those asked for.
+
+    Attributes:
+        found: The counts of the question's words.
+        gain: What each entry, by place, gains by speaking of an entity.
+        by_other: How far each entry, by place, names one otherwise than the question, 0 to 1.
+    """
+
+    found: WordCounts
+    gain: Floats
+    by_other: Floats
+
+
 def with_names(
     found: WordCounts, copy: ShelfCopy, places: Neighbourhood, expansion: Expansion
-) -> tuple[WordCounts, Floats]:
-    """Return the counts as they are with other names taken for those asked for, and the gain.
+) -> Meant:
+    """Return the counts as they are with other names taken for those asked for.
 
-    Cost: one more pass over the shelf's words; none without entities.
+    A short name stands for as much of the question as the longest one that the shelf knows. Cost:
+    two more passes over the shelf's words for each entity.
     """
     gain = np.zeros(len(copy), dtype=np.float32)
+    by_other = np.zeros(len(copy), dtype=np.float32)
     for entity in expansion.entities:
-        others = _names_in(copy, places, entity.others)
-        said = _names_in(copy, places, entity.said)
+        others, mass = _names_in(copy, places, entity.others)
+        said, _ = _names_in(copy, places, entity.said)
         worth = _WORTH * np.float32(log2(1 + min(entity.weight, _MOST_WEIGHT)))
         gain = np.maximum(gain, worth * np.maximum(said, others))
         if others.any():
             strength = others * np.float32(min(entity.weight, 1.0))
-            found = _counted(found, _words_of_all(entity.said), strength)
-    return found, gain
+            by_other = np.maximum(by_other, strength * (1 - said))
+            found = _counted(found, _words_of_all(entity.said), strength, mass)
+    return Meant(found, gain, by_other)
 
 
 def _words_of_all(names: Sequence[str]) -> NDArray[np.uint32]:
@@ -79,22 +99,33 @@ def _words_of_all(names: Sequence[str]) -> NDArray[np.uint32]:
     return np.unique(hashed(words))
 
 
-def _names_in(copy: ShelfCopy, places: Neighbourhood, names: Sequence[str]) -> Floats:
-    """Return 1 for each entry, by place, that has all words of one of the names, else 0."""
+def _names_in(copy: ShelfCopy, places: Neighbourhood, names: Sequence[str]) -> tuple[Floats, float]:
+    """Return 1 for each entry, by place, that has all words of one of the names, else 0.
+
+    And how telling the longest of the names is that the shelf knows, 0 where it knows none.
+    """
     has = np.zeros(len(copy), dtype=bool)
+    most = 0.0
     wanted = [np.unique(hashed(words_of(name))) for name in names[:MOST_NAMES]]
     wanted = [words for words in wanted if len(words)]
     if wanted:
         counted = count_words(copy, places, np.unique(np.concatenate(wanted)))
         for words in wanted:
             rows = np.flatnonzero(np.isin(counted.words, words))
-            if len(rows) == len(words):
-                has |= (counted.counts[rows] > 0).all(axis=0)
-    return has.astype(np.float32)
+            whole = (counted.counts[rows] > 0).all(axis=0)
+            if len(rows) == len(words) and whole.any():
+                has |= whole
+                most = max(most, float(counted.weights[rows].sum()))
+    return has.astype(np.float32), most
 
 
-def _counted(found: WordCounts, words: NDArray[np.uint32], strength: Floats) -> WordCounts:
-    """Return the counts with some words in the entries where `strength` says they are meant."""
+def _counted(
+    found: WordCounts, words: NDArray[np.uint32], strength: Floats, mass: float
+) -> WordCounts:
+    """Return the counts with some words in the entries where `strength` says they are meant.
+
+    Together they weigh as much as `mass`, where that is more, up to six times what they do alone.
+    """
     known = np.isin(words, found.words)
     asked = np.fromiter(found.unknown, dtype=np.uint32, count=len(found.unknown))
     new = words[~known & np.isin(words, asked)]
@@ -102,11 +133,15 @@ def _counted(found: WordCounts, words: NDArray[np.uint32], strength: Floats) -> 
     size = found.counts.shape[1]
     counts = np.concatenate([found.counts, np.zeros((len(new), size), dtype=np.float32)])
     changed = np.concatenate([rows, np.arange(len(found.words), len(counts))]).astype(np.intp)
+    if not len(changed):
+        return found
     counts[changed] = np.maximum(counts[changed], strength)
     having = (counts[changed] > 0).sum(axis=1)
     weights = np.concatenate([found.weights, np.zeros(len(new), dtype=np.float32)])
     before = float(weights[rows].sum()) + len(new) * float(weight_of(np.zeros(1), size)[0])
-    weights[changed] = weight_of(having, size).astype(np.float32)
+    alone = weight_of(having, size)
+    factor = min(max(mass / float(alone.sum()), 1.0), _MOST_TIMES)
+    weights[changed] = (alone * factor).astype(np.float32)
     return replace(
         found,
         counts=counts,

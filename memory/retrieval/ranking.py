@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from memory.retrieval.codes import Vector, cosines_of
-from memory.retrieval.expansion import Expansion, with_names
+from memory.retrieval.expansion import Expansion, Meant, with_names
 from memory.retrieval.neighbourhood import Floats, Neighbourhood
 from memory.retrieval.question import Question
 from memory.retrieval.shelf_copy import ShelfCopy
@@ -85,6 +85,8 @@ _PASSAGE: Final = 2.4
 _GAP: Final = 0.4
 _MOST_GAP: Final = 6.0
 _SMALL_TALK: Final = -12.0
+# Another name of what is asked for is far in meaning by the model, and means the same.
+_OTHER_NAME: Final = 1.5
 _USUAL_GAP: Final = 2.5
 # Without vectors the words say it alone, with others for what is missing.
 _WORDS_ONLY_STANDING: Final = -3.75
@@ -141,18 +143,21 @@ def rank(
     places: Neighbourhood = copy.places
     cosines = _cosines(copy, vector) if cosines is None else cosines
     found = count_words(copy, places, question.words) if has_keywords else None
-    gain: Floats | None = None
+    meant: Meant | None = None
     if found is not None and expansion:
-        found, gain = with_names(found, copy, places, expansion)
+        meant = with_names(found, copy, places, expansion)
+        found = meant.found
     signals = form_signals(question, places)
     if found is not None:
         signals |= word_signals(found, places)
     signals |= meaning_signals(_like_default(cosines, usual_cosine), places)
     parts = _parts(signals, question, len(copy))
-    if gain is not None:
-        parts["entities"] = gain
+    if meant is not None:
+        parts["entities"] = meant.gain
     total = np.sum(list(parts.values()), axis=0)
     standing = _standing(signals, total, question, found)
+    if meant is not None and "meaning" in signals:
+        standing += _OTHER_NAME * _most_of_best(meant.by_other, total)
     top = float(total.max())
     if "meaning" not in signals and found is not None:
         parts["words"] = np.where(signals["share"] > 0, parts["words"], parts["words"] + _NO_WORD)
@@ -206,6 +211,12 @@ def _standing(
         return _WORDS_ONLY_STANDING + share + _WORDS_ONLY_GAP * gap + common
     share = _SHARE * most.get("share", 0.0) * narrow
     return _STANDING + _MEANING * most["meaning"] + share + _GAP * gap + common
+
+
+def _most_of_best(values: Floats, total: Floats) -> float:
+    """Return the greatest of some values among the three best entries."""
+    size = min(len(total), _BEST)
+    return float(values[np.argpartition(total, len(total) - size)[-size:]].max())
 
 
 def _topical(meaning: float, share: float) -> float:

@@ -39,7 +39,8 @@ def audited(thread: Thread, action: str) -> int:
         return AuditEntry.objects.in_scope(wide(thread)).filter(action=action).count()
 
 
-@pytest.mark.req("D08", "D10")
+@pytest.mark.req("D08")
+@pytest.mark.req("D10")
 def test_correction_is_stored_with_its_person_and_asks_for_one_job(db: None) -> None:
     thread = new_thread()
     made = correct(thread, "国内事务总局", "organisation", wrong="内务局", right="国内事务总局")
@@ -93,7 +94,8 @@ def test_case_67_marked_correction_is_kept_untrusted_and_never_a_candidate(
         assert not Job.objects.in_scope(wide(thread)).filter(kind="propose_entities").exists()
 
 
-@pytest.mark.req("A18", "D10")
+@pytest.mark.req("A18")
+@pytest.mark.req("D10")
 @pytest.mark.parametrize("status", ["failed", "cancelled", "rejected", "running"])
 def test_correction_of_a_turn_that_did_not_succeed_teaches_nothing(db: None, status: str) -> None:
     thread = new_thread()
@@ -165,7 +167,8 @@ def test_rejected_stays_rejected_while_its_evidence_grows(db: None) -> None:
     assert (reopened.status, reopened.decided_by, reopened.decided_at) == ("pending", "", None)
 
 
-@pytest.mark.req("D10", "D11")
+@pytest.mark.req("D10")
+@pytest.mark.req("D11")
 def test_name_of_an_active_entity_or_its_alias_is_evidence_not_a_candidate(db: None) -> None:
     thread = new_thread()
     entity = entity_of(thread, "Directorate General", "organisation")
