@@ -36,10 +36,17 @@ def _pii(row: Any) -> str | None:
     return kinds_of(row.pii) or None
 
 
+@admin.display(description=gettext_lazy("team"), empty_value="-")
+def _team(row: Any) -> str | None:
+    """Return the id of the team that shares a row."""
+    return row.team_id or None
+
+
 STATUS: Any = _status
 AGE: Any = _age
 FLAGS: Any = _flags
 PII: Any = _pii
+TEAM: Any = _team
 
 
 def kinds_of(spans: Iterable[Mapping[str, Any]]) -> str:

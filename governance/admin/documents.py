@@ -9,8 +9,10 @@ from django.utils.translation import gettext_lazy as _
 
 from governance.admin.base import ScopedModelAdmin
 from governance.admin.bulk_actions import decide_many
+from governance.admin.columns import STATUS, TEAM
 from governance.admin.filters import ScopedRelatedFilter, WordFilter
 from governance.admin.forms_of_decisions import ReasonBar
+from governance.admin.people import PERSON
 from governance.admin.site import site
 from governance.admin.text import shown
 from governance.permissions import Permission
@@ -26,7 +28,7 @@ class KnowledgeDocumentAdmin(ScopedModelAdmin[KnowledgeDocument]):
     act_permission = Permission.APPROVE
     action_form = ReasonBar
     list_display = (
-        "id", "tenant", shown("title"), shown("kind"), "status", "tier", "end_user_id", "team_id",
+        "id", "tenant", shown("title"), shown("kind"), STATUS, "tier", PERSON, TEAM,
         "bytes", "chunk_count", "created_at",
     )  # fmt: skip
     list_filter = (

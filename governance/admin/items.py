@@ -11,7 +11,7 @@ from django.template.response import TemplateResponse
 from django.urls import URLPattern, path
 from django.utils.translation import gettext_lazy as _
 
-from governance.admin.columns import PII, STATUS, kinds_of
+from governance.admin.columns import PII, STATUS, TEAM, kinds_of
 from governance.admin.deciding import Asked, Choice, DecidingAdmin
 from governance.admin.filters import PersonalDataFilter, ScopedRelatedFilter, WordFilter
 from governance.admin.forms_of_decisions import ReasonForm
@@ -59,7 +59,7 @@ class MemoryItemAdmin(DecidingAdmin[MemoryItem]):
         ),
     )  # fmt: skip
     list_display = (
-        "id", shown("title", label=_("title")), "key", "category", "role", PERSON, "team_id",
+        "id", shown("title", label=_("title")), "key", "category", "role", PERSON, TEAM,
         STATUS, PII, "tier", "version", "updated_at", "tenant",
     )  # fmt: skip
     list_filter = (

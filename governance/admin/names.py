@@ -11,17 +11,19 @@ from typing import Any
 from django.db import models
 from django.utils.translation import gettext_lazy
 
+_NAMED: set[type[models.Model]] = set()
+
 
 def name_in_words(model: type[models.Model]) -> None:
-    """Let the names of a table and of its columns be translated where they are shown."""
+    """Let the names of a table and of its columns be translated where they are shown; once."""
+    if model in _NAMED:
+        return
+    _NAMED.add(model)
     options: Any = model._meta
-    options.verbose_name = _lazy(options.verbose_name)
-    options.verbose_name_plural = _lazy(options.verbose_name_plural)
+    options.verbose_name, options.verbose_name_plural = (
+        gettext_lazy(str(options.verbose_name)),
+        gettext_lazy(str(options.verbose_name_plural)),
+    )
     for field in model._meta.local_fields:
         words: Any = field
-        words.verbose_name = _lazy(field.verbose_name)
-
-
-def _lazy(name: Any) -> Any:
-    # What is lazy already is told in words already.
-    return gettext_lazy(name) if isinstance(name, str) else name
+        words.verbose_name = gettext_lazy(str(field.verbose_name))
