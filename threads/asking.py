@@ -7,10 +7,12 @@ fails, says nonsense or takes its time: then there is no answer, and the caller 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Sequence
+from contextlib import aclosing
 from dataclasses import dataclass
+from functools import partial
 from time import monotonic
-from typing import Final, Generic, TypeVar
+from typing import Any, Final, Generic, TypeVar
 
 from django.utils import timezone
 
@@ -21,8 +23,11 @@ from memory.providers import registry
 from memory.providers.base import (
     ChatAnswer,
     ChatMessage,
+    ChatProvider,
     ChatRequest,
+    Finished,
     ProviderConfig,
+    TextDelta,
     Usage,
     complete,
 )
@@ -52,11 +57,15 @@ class SummaryCall:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prompt:
-    """What to ask; it never carries an agent's own system prompt."""
+    """What to ask; it never carries an agent's own system prompt.
+
+    `most_characters` is how much of an answer is read: a longer one is cut there, None refuses it.
+    """
 
     system: str
     user: str
     max_output_tokens: int
+    most_characters: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,7 +109,9 @@ def ask_in_turn(
         is_resting = _breaker.is_open(provider_id=config.id, now=timezone.now())
         if is_resting or seconds < _LEAST_CALL_SECONDS:
             continue
-        reading, call = _ask(config, _request(model, prompt(is_shorter)), read, seconds)
+        asked = prompt(is_shorter)
+        answer = partial(_complete, config, _request(model, asked), seconds, asked.most_characters)
+        reading, call = _ask(config, _request(model, asked), read, answer)
         calls.append(call)
         if reading is not None and reading.outcome == OK:
             return Heard(made=reading.made, model=call.model, calls=tuple(calls))
@@ -125,11 +136,11 @@ def _ask(
     config: ProviderConfig,
     request: ChatRequest,
     read: Callable[[str], Reading[Made]],
-    seconds: float,
+    ask: Callable[[], Coroutine[Any, Any, ChatAnswer]],
 ) -> tuple[Reading[Made] | None, SummaryCall]:
     """Ask one provider once; returns what was read, None without an answer, and how it went."""
     try:
-        answer = registry.run(_complete(config, request, seconds))
+        answer = registry.run(ask())
     except ProviderError as error:
         _breaker.failed(provider_id=config.id, now=timezone.now())
         return None, SummaryCall(
@@ -149,12 +160,45 @@ def _ask(
     return reading, call
 
 
-async def _complete(config: ProviderConfig, request: ChatRequest, seconds: float) -> ChatAnswer:
+async def _complete(
+    config: ProviderConfig, request: ChatRequest, seconds: float, most_characters: int | None
+) -> ChatAnswer:
+    provider = registry.chat_provider(config)
     try:
         async with asyncio.timeout(seconds):
-            return await complete(registry.chat_provider(config), request=request)
+            if most_characters is None:
+                return await complete(provider, request=request)
+            return await _complete_within(provider, request, most_characters)
     except TimeoutError as error:
         raise ProviderTimeoutError from error
+
+
+async def _complete_within(
+    provider: ChatProvider, request: ChatRequest, most_characters: int
+) -> ChatAnswer:
+    """Return an answer, or its beginning: then the call ends there."""
+    pieces: list[str] = []
+    length = 0
+    async with aclosing(provider.stream(request=request)) as events:
+        async for event in events:
+            if isinstance(event, TextDelta):
+                pieces.append(event.text)
+                length += len(event.text)
+            elif isinstance(event, Finished):
+                text = "".join(pieces)[:most_characters]
+                return ChatAnswer(
+                    text=text,
+                    tool_calls=(),
+                    reason=event.reason,
+                    model=event.model,
+                    usage=event.usage,
+                )
+            if length >= most_characters:
+                text = "".join(pieces)[:most_characters]
+                return ChatAnswer(
+                    text=text, tool_calls=(), reason="length", model=request.model, usage=None
+                )
+    raise ProviderError("The provider's stream ended before it was finished.")
 
 
 def _request(model: str, prompt: Prompt) -> ChatRequest:

@@ -28,6 +28,7 @@ from memory.processes import this_process
 from memory.rls import scoped_transaction
 from memory.scope import Scope
 from threads.forest.jobs import build_nodes, consolidate_nodes, find_nodes
+from threads.learning.artifacts import archive_artifacts
 from threads.learning.bulk_job import bulk_decide
 from threads.learning.entity_jobs import (
     create_entity_jobs,
@@ -91,6 +92,7 @@ HANDLERS: dict[str, Handler] = {
     JobKind.DECAY_WEIGHTS: decay_weights,
     JobKind.BULK_DECIDE: bulk_decide,
     JobKind.EXPIRE: expire,
+    JobKind.ARCHIVE_ARTIFACTS: archive_artifacts,
 }
 
 

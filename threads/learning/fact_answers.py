@@ -18,8 +18,9 @@ from threads.asking import OK, Reading
 
 MALFORMED: Final = "malformed"
 MOST_FACTS: Final = 20  # of one run
-_MOST_CHARACTERS: Final = 2_000_000
 _MOST_STARTS: Final = 8
+_BETWEEN: Final = re2.compile(r"[\s,]*")
+_LONG: Final = 10_000
 _UNSURE: Final = 0.5
 _NONE: Final = re2.compile(r"(?i)^\W*(?:none|null|nothing|无|没有|暂无)\b|\bNONE\b|^\W*[无没]")
 
@@ -44,15 +45,16 @@ class ModelFacts:
 def read_facts(answer: str) -> Reading[ModelFacts]:
     """Return what an answer lists, and `ok` or `malformed`; prose and fences around it are no matter.
 
-    Linear in the answer.
+    Of a list that breaks off what is whole is read; the rest counts as one entry. Linear.
     """
-    text = answer.strip()[:_MOST_CHARACTERS]
+    text = answer.strip()
     listed = _listed(text)
     if listed is None:
         is_none = bool(_NONE.search(text))
         return Reading(made=ModelFacts(), outcome=OK if is_none else MALFORMED)
     facts = tuple(fact for fact in map(_fact, listed) if fact is not None)
-    if listed and not facts:
+    is_cut = len(text) > _LONG
+    if listed and not facts and not is_cut:
         return Reading(made=ModelFacts(unread=len(listed)), outcome=MALFORMED)
     made = ModelFacts(facts=facts, unread=len(listed) - len(facts))
     return Reading(made=made, outcome=OK)
@@ -70,11 +72,30 @@ def _listed(text: str) -> Sequence[Any] | None:
         try:
             found, _ = decoder.raw_decode(text, place)
         except (ValueError, RecursionError):
-            continue
+            found = _broken_off(text, place)
         entries = _entries(found)
         if entries is not None:
             return entries
     return None
+
+
+def _broken_off(text: str, start: int) -> Sequence[Any] | None:
+    """Return the whole objects of a list that has no end, and None for what follows them."""
+    if text[start] != "[":
+        return None
+    decoder = json.JSONDecoder()
+    found: list[Any] = []
+    place = start + 1
+    while True:
+        between = _BETWEEN.match(text, place)
+        place = between.end() if between else place
+        try:
+            entry, place = decoder.raw_decode(text, place)
+        except (ValueError, RecursionError):
+            break
+        found.append(entry)
+    # One entry without an end is no list at all, unless it is as long as none should be.
+    return [*found, None] if found or len(text) - start > _LONG else None
 
 
 def _entries(found: Any) -> Sequence[Any] | None:
@@ -82,8 +103,9 @@ def _entries(found: Any) -> Sequence[Any] | None:
         if "fact" in found:
             return [found]
         return next((one for one in found.values() if isinstance(one, list)), None)
-    if isinstance(found, list) and (not found or any(isinstance(one, dict) for one in found)):
-        return found
+    is_list = isinstance(found, list)
+    if is_list and (found in ([], [None]) or any(isinstance(one, dict) for one in found)):
+        return list(found)
     return None
 
 

@@ -14,6 +14,8 @@ from memory.tokens import estimate
 from threads.asking import Prompt
 
 MOST_OUTPUT_TOKENS: Final = 1_200
+# Of an answer that does not end by itself no more is read; far more than twenty facts a message.
+MOST_ANSWER_CHARACTERS: Final = 64_000
 _SHORTER: Final = 4
 _LEAST_TOKENS: Final = 40
 _SYSTEM: Final[dict[Language, str]] = {
@@ -56,8 +58,9 @@ def fact_prompt(
         most_tokens: What all of them may cost together.
         is_shorter: Whether a model choked on it: then a quarter of that.
     """
-    most = most_tokens // _SHORTER if is_shorter else most_tokens
     total = sum(estimate(text) for text in said)
+    most = min(total, most_tokens)
+    most = most // _SHORTER if is_shorter else most
     label = _MESSAGE[language]
     messages = []
     for number, text in enumerate(said, 1):
@@ -69,4 +72,5 @@ def fact_prompt(
         system=_SYSTEM[language],
         user="\n\n".join(messages),
         max_output_tokens=MOST_OUTPUT_TOKENS,
+        most_characters=MOST_ANSWER_CHARACTERS,
     )

@@ -26,6 +26,7 @@ from memory.rls import narrow_open_scope, scoped_transaction
 from memory.scope import Scope
 from threads.models import Run, RunStatus, Thread
 from threads.recall.learning import KIND, LearnedTurn, learn_turns
+from threads.recall.left_behind import note_left
 from threads.recall.named import count_named
 from threads.recall.usage import count_uses, shown_by
 from threads.recall.used_facts import use_facts
@@ -188,6 +189,8 @@ def _add(scope: Scope, thread: Thread, turns: Sequence[LearnedTurn], now: dateti
     recalls = [turn.recall for turn in turns]
     new = store.add_recall(scope=scope, origin=origin, turns=recalls, now=now)
     _audit(scope, new, recalls, now)
+    left = {run_id: {"recall": [recall_id]} for run_id, recall_id in new.items()}
+    note_left(scope=scope, left=left, now=now)
     entries = [
         turn.entry(recall_id=new[turn.recall.run_id], role=origin.role)
         for turn in turns
