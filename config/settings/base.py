@@ -146,9 +146,11 @@ SPECTACULAR_SETTINGS = {
     "COMPONENT_SPLIT_REQUEST": True,
     # Where several bodies share a set of words, the document needs a name for it.
     "ENUM_NAME_OVERRIDES": {
+        "CoreCandidateStatusEnum": "governance.models.CandidateStatus",
         "DocumentStatusEnum": "memory.models.DocumentStatus",
         "EntityCandidateStatusEnum": "governance.models.EntityCandidateStatus",
         "EntityStatusEnum": "memory.models.EntityStatus",
+        "ItemStatusEnum": "memory.models.ItemStatus",
         "ProviderKindEnum": "threads.models.ProviderKind",
         "SampleKindEnum": "memory.models.SampleKind",
         "SampleStatusEnum": "memory.models.SampleStatus",
