@@ -16,6 +16,7 @@ from memory.rls import scoped_transaction
 from memory.scope import Scope
 from threads import runs
 from threads.follow_up import follow_up_jobs
+from threads.learning.artifacts import archive_job
 from threads.models import Run, RunStatus, RunTrace, ThreadStrategy
 from threads.pipeline import ContextOverBudgetError, PreparedRun
 from threads.runs import Answered, Spent, Written
@@ -73,7 +74,7 @@ def _jobs_after(
 ) -> tuple[jobs.NewJob, ...]:
     """Return the jobs that follow from a run, if it is stored as succeeded."""
     run, view = prepared.run, prepared.view
-    return follow_up_jobs(
+    wanted = follow_up_jobs(
         scope=prepared.scope,
         agent=prepared.agent,
         policy=prepared.policy,
@@ -83,6 +84,8 @@ def _jobs_after(
             view.uncovered_tokens + run.turn_tokens + stored.tokens_added,
         ),
     )
+    archive = archive_job(policy=prepared.policy, run=last, has_files=bool(answered.artifacts))
+    return wanted if archive is None else (*wanted, archive)
 
 
 def _writeback(

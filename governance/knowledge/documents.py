@@ -7,35 +7,31 @@ that nobody learns what others have.
 
 from __future__ import annotations
 
-import hashlib
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
-from typing import Final
 
-from django.db import connection
 from django.db.models import Q
 
-from governance import access, audit, gate
+from governance import access
 from governance.access import ForbiddenError, Principal
 from governance.knowledge import decisions
-from governance.knowledge.problems import NotAdmittedError, UnknownTeamError
-from governance.knowledge.reading import read_document as read_upload
+from governance.knowledge.admission import (
+    ClearedText,
+    check_kind,
+    clear_text,
+    store_once,
+)
+from governance.knowledge.problems import UnknownTeamError
 from governance.permissions import Permission
 from governance.policy import policy_for
-from governance.policy_rules import PROCESS_KINDS, Policy
 from governance.tenants import ensure_end_user, find_end_user
-from memory import jobs, store
-from memory.cleared import Cleared
+from memory import store
 from memory.errors import NotFoundError
 from memory.ids import is_id
 from memory.models import DocumentStatus, EndUser, KnowledgeDocument, Team
 from memory.querysets import ScopedQuerySet
 from memory.rls import scoped_transaction
 from memory.scope import Scope
-
-MOST_TITLE_CHARACTERS: Final = 300
-_BY_POLICY: Final = "policy"
-_LOCK: Final = "SELECT pg_advisory_xact_lock(%s)"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,19 +67,6 @@ class Filters:
     kind: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Text:
-    """What the gate let through of an upload."""
-
-    title: Cleared
-    content: Cleared
-
-    @property
-    def is_held(self) -> bool:
-        """Whether policy wants a person to look at it first."""
-        return self.title.is_held or self.content.is_held
-
-
 def reach_of(principal: Principal) -> Scope:
     """Return a principal's widest scope; a key of one person sees that person's teams too.
 
@@ -114,21 +97,13 @@ def submit(
     scope = access.tenant_scope(principal)
     with scoped_transaction(scope):
         policy = policy_for(scope=scope, agent_overrides={})
-    _check_kind(policy, upload.kind)
-    text = _through_the_gate(upload, policy)
+    check_kind(policy=policy, kind=upload.kind)
+    text = clear_text(
+        raw=upload.raw, title=upload.title, media_type=upload.media_type, policy=policy
+    )
     with scoped_transaction(scope):
         mine = _new(principal, scope, upload, text, now)
-        _one_at_a_time(scope, mine)
-        same = _same_as(scope, mine)
-        if same is not None:
-            return same, False
-        if policy.is_on("knowledge_admit") and not text.is_held:
-            mine = replace(mine, status=DocumentStatus.ADMITTED, decided_by=_BY_POLICY)
-        document = store.add_document(scope=scope, document=mine, now=now)
-        if document.status == DocumentStatus.ADMITTED:
-            jobs.enqueue(scope=scope, job=decisions.index_job(document), now=now)
-        _audit(scope, document, text, now)
-    return document, True
+        return store_once(scope=scope, mine=mine, policy=policy, now=now)
 
 
 def documents_of(*, principal: Principal, filters: Filters) -> ScopedQuerySet[KnowledgeDocument]:
@@ -210,25 +185,8 @@ def delete(*, principal: Principal, document_id: str, now: datetime) -> None:
         decisions.delete_document(scope=scope, document_id=document_id, now=now)
 
 
-def _check_kind(policy: Policy, kind: str) -> None:
-    if kind in PROCESS_KINDS:
-        detail = "What people said while working (comments, chats) never enters the knowledge base."
-        raise NotAdmittedError(detail)
-    if kind not in policy.names("knowledge_kinds"):
-        raise NotAdmittedError("This kind is not on the tenant's list (policy knowledge_kinds).")
-
-
-def _through_the_gate(upload: Upload, policy: Policy) -> _Text:
-    read = read_upload(raw=upload.raw, media_type=upload.media_type)
-    content = gate.admit(text=read, tier="material", policy=policy)
-    title = gate.admit(text=" ".join(upload.title.split()), tier="material", policy=policy)
-    if isinstance(content, gate.Blocked) or isinstance(title, gate.Blocked):
-        raise NotAdmittedError("Nothing is left of this document that may be remembered.")
-    return _Text(title=title.part(start=0, end=MOST_TITLE_CHARACTERS), content=content)
-
-
 def _new(
-    principal: Principal, scope: Scope, upload: Upload, text: _Text, now: datetime
+    principal: Principal, scope: Scope, upload: Upload, text: ClearedText, now: datetime
 ) -> store.NewDocument:
     """Return the document of an upload, not stored, with its owner."""
     person, team = _owner(principal, scope, upload, now)
@@ -266,21 +224,6 @@ def _find_team(scope: Scope, team: str) -> Team | None:
     return rows.filter(**{"pk" if is_id(team, prefix="team") else "name": team}).first()
 
 
-def _one_at_a_time(scope: Scope, mine: store.NewDocument) -> None:
-    """Let the same text of the same owner wait for the one before it, until that has committed."""
-    name = f"{scope.tenant_id} {mine.end_user_id} {mine.team_id} {mine.sha256}"
-    digest = hashlib.sha256(name.encode()).digest()
-    with connection.cursor() as cursor:
-        cursor.execute(_LOCK, (int.from_bytes(digest[:8], "big", signed=True),))
-
-
-def _same_as(scope: Scope, mine: store.NewDocument) -> KnowledgeDocument | None:
-    rows = KnowledgeDocument.objects.in_scope(scope).exclude(status=DocumentStatus.REFUSED)
-    rows = rows.filter(end_user_id=mine.end_user_id, team_id=mine.team_id, as_of=mine.as_of)
-    rows = rows.filter(kind=mine.kind, sha256=mine.sha256)
-    return rows.select_related("end_user").order_by("id").first()
-
-
 def _shown_to(principal: Principal, scope: Scope) -> ScopedQuerySet[KnowledgeDocument]:
     """Return what a key may look at: of what others share with a person, what was admitted."""
     rows = KnowledgeDocument.objects.in_scope(scope).select_related("end_user")
@@ -311,22 +254,3 @@ def _require_to_change(principal: Principal, document: KnowledgeDocument) -> Non
 
 def _acts_for_anybody(principal: Principal) -> bool:
     return principal.end_user_id is not None or Permission.ACT_FOR in principal.permissions
-
-
-def _audit(scope: Scope, document: KnowledgeDocument, text: _Text, now: datetime) -> None:
-    audit.record(
-        scope=scope,
-        action="document_submitted",
-        target_kind="document",
-        target_id=document.pk,
-        now=now,
-        detail={"kind": document.kind, "tier": document.tier, "status": str(document.status)},
-    )
-    gate.record_written(
-        scope=scope,
-        kind="document",
-        target_id=document.pk,
-        cleared=(text.title, text.content),
-        now=now,
-        origin=document.origin,
-    )

@@ -8,7 +8,7 @@ import re2
 from rest_framework import serializers
 
 from governance.decisions import MOST_REASON_CHARACTERS
-from governance.knowledge.documents import MOST_TITLE_CHARACTERS
+from governance.knowledge.admission import MOST_TITLE_CHARACTERS
 from memory.models import DocumentStatus
 from threads.api.fields import StrictText, UserId, UtcTime
 from threads.api.serializers.base import Answer, Body

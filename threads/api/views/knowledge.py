@@ -12,7 +12,8 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from governance.knowledge import documents
-from governance.knowledge.documents import MOST_TITLE_CHARACTERS, Filters, Upload
+from governance.knowledge.admission import MOST_TITLE_CHARACTERS
+from governance.knowledge.documents import Filters, Upload
 from governance.knowledge.reading import MEDIA_TYPES
 from governance.models import KeyScope
 from memory.errors import InvalidInputError
