@@ -15,6 +15,7 @@ from governance.admin import (
     jobs,
     keys,
     merges,
+    policies,
     samples,
     tenants,
 )
@@ -33,6 +34,7 @@ __all__ = [
     "jobs",
     "keys",
     "merges",
+    "policies",
     "samples",
     "site",
     "tenants",

@@ -16,7 +16,9 @@ from governance.models import (
     CoreCandidate,
     Correction,
     EntityCandidate,
+    TenantPolicy,
 )
+from governance.policy import change_policy
 from memory.models import (
     BehaviourSample,
     CoreFact,
@@ -59,7 +61,7 @@ from threads.models import (
 ROOMS: tuple[type[models.Model], ...] = (
     Tenant, EndUser, ApiKey, AuditEntry, Job, MemoryOp, Provider, Agent, Thread, Run, Message,
     Artifact, ContextTrace, KnowledgeDocument, CoreCandidate, CoreFact, EntityCandidate, Entity,
-    EntityMerge, Correction, BehaviourSample, MemoryItem, BulkDecision,
+    EntityMerge, Correction, BehaviourSample, MemoryItem, BulkDecision, TenantPolicy,
 )  # fmt: skip
 
 
@@ -99,6 +101,13 @@ def make_world(word: str) -> World:
     return world
 
 
+def _policy_row(tenant: Tenant) -> str:
+    scope = scope_of(tenant)
+    change_policy(scope=scope, changes={"idle_minutes": 31}, now=NOW)
+    with scoped_transaction(scope):
+        return TenantPolicy.objects.in_scope(scope).get().pk
+
+
 def fill(tenant: Tenant, word: str, *, staff: User) -> World:
     """Put a row of each kind into the tenant."""
     person = make_end_user(tenant, user_id=f"{word}-person")
@@ -115,6 +124,7 @@ def fill(tenant: Tenant, word: str, *, staff: User) -> World:
     learned = _learned_rows(word, tenant, run, message=hanging["message"], staff=staff)
     made = (tenant, person, provider, agent, thread, run, *hanging.values(), *learned)
     world.rows = {type(row): str(row.pk) for row in made} | {ApiKey: key.id}
+    world.rows[TenantPolicy] = _policy_row(tenant)
     return world
 
 
