@@ -12,7 +12,7 @@ from datetime import datetime
 from threading import Lock
 from typing import Final
 
-from django.db.models import Count, Max
+from django.db import connection
 
 from memory.models import Entity, EntityStatus
 from memory.retrieval.expansion import MOST_ENTITIES, MOST_NAMES, Expansion, NamedEntity
@@ -21,6 +21,7 @@ from memory.scope import Scope
 
 _MOST_COPIES: Final = 64
 _MOST_ENTITIES: Final = 50_000
+_VERSION: Final = "SELECT count(*), max(updated_at) FROM memory_entity WHERE tenant_id = %s"
 _Version = tuple[int, datetime | None]
 
 
@@ -41,7 +42,7 @@ def entities_named(*, scope: Scope, text: str) -> dict[str, list[str]]:
     """Return the names of active entities that stand in a text, by entity.
 
     Inside the caller's scoped transaction. Cost: one statement where the copy is current and two
-    where it is not, with about 5 µs a name to read it; then linear in the text.
+    where it is not, with about 30 µs a name to read it; then linear in the text.
     """
     names = _names_of(scope)
     return names.index.found_in(text) if names.by_entity else {}
@@ -88,8 +89,11 @@ def _names_of(scope: Scope) -> _Names:
 
 
 def _version_of(scope: Scope) -> _Version:
-    figures = Entity.objects.in_scope(scope).aggregate(count=Count("id"), last=Max("updated_at"))
-    return figures["count"], figures["last"]
+    # As plain as can be: every search asks this first.
+    with connection.cursor() as cursor:
+        cursor.execute(_VERSION, (scope.tenant_id,))
+        count, last = cursor.fetchone()
+    return count, last
 
 
 def _read(scope: Scope, version: _Version) -> _Names:
