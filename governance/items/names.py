@@ -6,7 +6,7 @@ meets standard_japanese; of names that count (chapter_3, chapter_4) other number
 
 from __future__ import annotations
 
-from collections import Counter
+from functools import lru_cache
 from typing import Final
 
 import re2
@@ -19,6 +19,7 @@ _ASCII: Final = re2.compile(r"^[\x00-\x7f]*$")
 # Words that say what kind of note it is, not of what.
 _FILLERS: Final = frozenset("the an of for and to my our s".split())
 _SAME_WORD: Final = 0.75
+_MOST_KEPT: Final = 4_096
 _STEM: Final = 4
 _NUMERALS: Final = {sign: str(at) for at, sign in enumerate("一二三四五六七八九十", start=1)}
 _LABELS: Final = frozenset("abcdefghijklmnopqrstuvwxyz甲乙丙丁")
@@ -36,12 +37,14 @@ def count_otherwise(first: str, second: str) -> bool:
     return _numbers_in(first) != _numbers_in(second) or bool(labels and others and labels != others)
 
 
+@lru_cache(maxsize=_MOST_KEPT)
 def _numbers_in(name: str) -> frozenset[str]:
     """Return the numbers of a name, Chinese ones up to ten as digits."""
     found = (_NUMERALS.get(one, one) for one in _NUMBER.findall(name))
     return frozenset(one.lstrip("0") for one in found)
 
 
+@lru_cache(maxsize=_MOST_KEPT)
 def _labels_in(name: str) -> frozenset[str]:
     single = {word for word in name.split() if word in _LABELS}
     return frozenset(single | (_LABELS & set("甲乙丙丁") & set(name)))
@@ -96,10 +99,10 @@ def _by_letters(first: str, second: str) -> float:
     Source: Dice, "Measures of the Amount of Ecologic Association Between Species", 1945.
     """
     pairs, others = _pairs(first), _pairs(second)
-    total = sum(pairs.values()) + sum(others.values())
-    return 2 * sum((pairs & others).values()) / total if total else 0.0
+    return 2 * len(pairs & others) / (len(pairs) + len(others))
 
 
-def _pairs(text: str) -> Counter[str]:
+@lru_cache(maxsize=_MOST_KEPT)
+def _pairs(text: str) -> frozenset[str]:
     padded = f" {text.replace(' ', '')} "
-    return Counter(padded[at : at + 2] for at in range(len(padded) - 1))
+    return frozenset(padded[at : at + 2] for at in range(len(padded) - 1))

@@ -44,8 +44,8 @@ def similar_keys(
 ) -> list[SimilarKey]:
     """Return the existing keys that are at least that close to the new one, the closest first.
 
-    Call it with no transaction open. Cost: letters are microseconds a pair; meaning about 16 ms for
-    each item seen for the first time, for a second at most.
+    Call it with no transaction open. Cost: about 0.3 ms an item; for each of the newest hundred that
+    was not seen before 3 ms more, a second at most.
 
     Args:
         new: The new item.
@@ -53,10 +53,10 @@ def similar_keys(
         least: Policy's similar_key, 0 to 1.
         by_meaning: Whether more than the letters may be asked for.
     """
-    others = [one for one in existing if one.key != new.key]
-    near = [name for one in others[:MOST_BY_MEANING] for name in one.names]
+    others = [(one, one.names) for one in existing if one.key != new.key]
+    near = [name for _, names in others[:MOST_BY_MEANING] for name in names]
     vectors = vectors_of([*new.names, *near]) if others and by_meaning else {}
-    scored = [(_likeness(new, one, vectors), one) for one in others]
+    scored = [(_likeness(new.names, names, vectors), one) for one, names in others]
     close = sorted(
         (pair for pair in scored if pair[0] >= least), key=lambda pair: (-pair[0], pair[1].key)
     )
@@ -66,7 +66,8 @@ def similar_keys(
     ]
 
 
-def _likeness(new: Named, other: Named, vectors: dict[str, Vector]) -> float:
-    by_letters = max(name_likeness(*pair) for pair in product(new.names, other.names))
-    by_meaning = max(meaning_likeness(*pair, vectors) for pair in product(new.names, other.names))
+def _likeness(new: Sequence[str], other: Sequence[str], vectors: dict[str, Vector]) -> float:
+    pairs = list(product(new, other))
+    by_letters = max((name_likeness(*pair) for pair in pairs), default=0.0)
+    by_meaning = max((meaning_likeness(*pair, vectors) for pair in pairs), default=0.0)
     return max(by_letters, by_meaning)
