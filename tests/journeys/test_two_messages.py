@@ -73,12 +73,13 @@ def say(
 
 
 def serve(tenant: Any) -> DrainReport:
-    handlers = {"roll_summary": roll_summary, "index_recall": index_recall, "embed": no_vectors}
+    handlers = {"roll_summary": roll_summary, "index_recall": index_recall}
+    handlers |= dict.fromkeys(("embed", "extract_core"), no_vectors)
     return work_lane(lane=lane_of(tenant.id), handlers=handlers)
 
 
 def no_vectors(*, scope: Scope, claim: Claim) -> None:
-    """As of a tenant without an embedding model."""
+    """As of a tenant without an embedding model, and of turns that teach nothing lasting."""
 
 
 def thread_row(prepared: Any) -> Thread:

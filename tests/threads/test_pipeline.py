@@ -115,6 +115,7 @@ def test_more_than_twenty_messages_enqueue_one_roll(world):
     with scoped_transaction(scope_of(tenant)):
         jobs = Job.objects.in_scope(scope_of(tenant)).order_by("kind")
         assert [(job.kind, job.status) for job in jobs] == [
+            ("extract_core", "ready"),
             ("index_recall", "ready"),
             ("roll_summary", "ready"),
         ]

@@ -254,7 +254,7 @@ def test_finished_run_asks_for_its_index_and_its_messages_carry_their_words(
     ]
     with scoped_transaction(mine.scope):
         steps = RunTrace.objects.in_scope(mine.scope).get(run_id=prepared.run_id).steps
-    assert steps[-1]["data"]["jobs"] == ["index_recall"]
+    assert steps[-1]["data"]["jobs"] == ["index_recall", "extract_core"]
     mine.index()
     assert [(recall.said, recall.answered) for recall in mine.recalled()] == [
         ("How is my puppy?", "小狗很好")
