@@ -124,11 +124,11 @@ def test_bug_b6_one_name_in_four_sessions_is_one_candidate_with_four_pieces_of_e
 
 
 @pytest.mark.req("D10")
-def test_proposing_again_changes_nothing_and_later_evidence_adds_up(db: None) -> None:
+def test_bug_b9_proposing_five_times_changes_nothing_and_later_evidence_adds_up(db: None) -> None:
     thread = new_thread()
     correct(thread, "数据中心")
     propose(scope=wide(thread), now=NOW)
-    assert propose(scope=wide(thread), now=NOW).corrections == 0
+    assert [propose(scope=wide(thread), now=NOW).corrections for _ in range(5)] == [0] * 5
     correct(thread, "数据中心")
     assert propose(scope=wide(thread), now=NOW).candidates == 0
     assert [one.evidence_count for one in candidates(thread)] == [2]
