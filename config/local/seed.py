@@ -125,7 +125,9 @@ def _seed_one(
     agent, is_new = _agents(scope, demo, now)
     if is_new:
         with (_DEMO / demo.file).open(encoding="utf-8") as lines:
-            report = import_conversations(scope=scope, agent=agent, lines=lines, now=now)
+            report = import_conversations(
+                scope=scope, agent=agent, lines=lines, now=now, learns=True
+            )
         say(f"{demo.slug}: {report.turns_new} turns in {report.threads} threads imported")
     return Seeded(
         demo=demo,

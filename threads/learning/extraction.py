@@ -42,6 +42,7 @@ _MOST_SOURCE_TOKENS: Final = 6_000
 _LEAST_SOURCE_TOKENS: Final = 300
 _PROMPT_TOKENS: Final = 1_800  # instructions and answer
 _KEY: Final = f"{JobKind.EXTRACT_CORE}:"
+_IMPORTED: Final = f"{_KEY}imported:"  # somebody asked for the imported turns of a thread as well
 
 
 class ExtractionFailedError(CredenceError):
@@ -64,6 +65,26 @@ def extract_job(*, policy: Policy, last: Run) -> jobs.NewJob | None:
         end_user_id=last.end_user_id,
         dedupe_key=f"{_KEY}{last.thread_id}",
     )
+
+
+def extract_imported_job(*, thread_id: str, end_user_id: str) -> jobs.NewJob:
+    """Return the job that looks through a thread's imported turns too, whatever policy says of those.
+
+    For `import_conversations --learn`; without write-back it finds nothing to do.
+    """
+    return jobs.NewJob(
+        kind=JobKind.EXTRACT_CORE,
+        thread_id=None,
+        run_id=None,
+        end_user_id=end_user_id,
+        dedupe_key=f"{_IMPORTED}{thread_id}",
+    )
+
+
+def origins_with_imported(policy: Policy) -> frozenset[RunOrigin]:
+    """Return the origins of turns that policy lets teach, and imported ones if it lets any."""
+    origins = origins_of(policy)
+    return origins | {RunOrigin.IMPORT} if origins else origins
 
 
 def origins_of(policy: Policy) -> frozenset[RunOrigin]:
@@ -89,9 +110,11 @@ def extract_core(*, scope: Scope, claim: jobs.Claim) -> None:
         LeaseLostError: The job was claimed again; that claim goes on instead.
     """
     started = monotonic()
-    thread_id = claim.dedupe_key.removeprefix(_KEY)
+    is_asked_for = claim.dedupe_key.startswith(_IMPORTED)
+    thread_id = claim.dedupe_key.removeprefix(_IMPORTED if is_asked_for else _KEY)
+    teaching = origins_with_imported if is_asked_for else origins_of
     while monotonic() - started < _WORK_SECONDS:
-        batch = read_batch(scope=scope, thread_id=thread_id, origins_of=origins_of)
+        batch = read_batch(scope=scope, thread_id=thread_id, origins_of=teaching)
         if batch is None:
             return
         left = _ALL_SECONDS - (monotonic() - started)

@@ -29,6 +29,11 @@ class Command(TenantCommand):
         """Take the agent and the file."""
         super().add_arguments(parser)
         parser.add_argument("--agent", required=True, metavar="ID")
+        parser.add_argument(
+            "--learn",
+            action="store_true",
+            help="look the turns through for lasting facts, which wait for a decision",
+        )
         parser.add_argument("file", type=Path, help="a .jsonl file")
 
     def handle(self, *args: Any, **options: Any) -> None:
@@ -45,6 +50,7 @@ class Command(TenantCommand):
                 agent=_agent(scope, options["agent"]),
                 lines=lines,
                 now=timezone.now(),
+                learns=options["learn"],
                 on_progress=self._progress,
             )
         self._report(options, report)
