@@ -119,7 +119,7 @@ def test_long_conversation_rolls_stays_bounded_and_survives_a_restart(
         row = next(row for row in prepared.context["sections"] if row["name"] == "thread")
         assert row["granted"] <= 2000
         assert prepared.context["prompt_tokens"] <= prepared.context["target_budget"]
-    assert serve(tenant).done == 3
+    assert serve(tenant).done == 4
     thread = thread_row(prepared)
     kept = summary_of(thread)
     assert kept.rolling_summary == "2026-06-12 试卷已出好。待办：换两道简答题。"
@@ -171,8 +171,8 @@ def test_two_conversations_at_once_keep_their_own_summaries(world: Any, server: 
     for one in talkers:
         one.join(100)
     report = serve(tenant)
-    # Of each: the summary, the index, its vectors.
-    assert (report.done, report.failed) == (6, 0)
+    # Of each: the summary, the index, its vectors, the look for facts.
+    assert (report.done, report.failed) == (8, 0)
     for user, subject in (("teacher-7", "试卷"), ("desk-1", "工单")):
         row = summary_of(thread_row(last[user]))
         assert row.rolling_summary.startswith(f"2026-06-12 {subject}")
