@@ -13,7 +13,7 @@ from django.utils.translation import gettext_lazy as _
 
 from governance import bulk
 from governance.admin.base import ScopedModelAdmin
-from governance.admin.columns import STATUS
+from governance.admin.columns import STATUS, STYLES
 from governance.admin.filters import ScopedRelatedFilter, WordFilter
 from governance.admin.site import site
 from governance.admin.text import shown
@@ -27,6 +27,10 @@ class BulkDecisionAdmin(ScopedModelAdmin[BulkDecision]):
     """What was asked of the worker, newest first."""
 
     act_permission = Permission.APPROVE
+
+    class Media:
+        css = {"all": (STYLES,)}
+
     list_display = (
         "id", "kind", "action", STATUS, "progress", "decided", "refused", "error_code", "actor",
         "created_at", "tenant",

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, Final
 
 from django.contrib import admin
 from django.utils.timesince import timesince
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
+
+from governance.admin.text import EMPTY
+
+STYLES: Final = "governance/decisions.css"
 
 
 @admin.display(description=gettext_lazy("status"))
@@ -24,22 +28,22 @@ def _age(row: Any) -> str:
     return timesince(row.created_at, depth=1)
 
 
-@admin.display(description=gettext_lazy("flags"), empty_value="-")
-def _flags(row: Any) -> str | None:
+@admin.display(description=gettext_lazy("flags"))
+def _flags(row: Any) -> str:
     """Return what staff should look at, in words."""
-    return ", ".join(_(flag.replace("_", " ")) for flag in row.flags) or None
+    return ", ".join(_(flag.replace("_", " ")) for flag in row.flags) or EMPTY
 
 
-@admin.display(description=gettext_lazy("personal data"), empty_value="-")
-def _pii(row: Any) -> str | None:
+@admin.display(description=gettext_lazy("personal data"))
+def _pii(row: Any) -> str:
     """Return which kinds of personal data a text has, and how often; never where or what."""
-    return kinds_of(row.pii) or None
+    return kinds_of(row.pii) or EMPTY
 
 
-@admin.display(description=gettext_lazy("team"), empty_value="-")
-def _team(row: Any) -> str | None:
+@admin.display(description=gettext_lazy("team"))
+def _team(row: Any) -> str:
     """Return the id of the team that shares a row."""
-    return row.team_id or None
+    return row.team_id or EMPTY
 
 
 STATUS: Any = _status

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from django import forms
@@ -41,8 +42,13 @@ class ConfirmForm(DecisionForm):
 
     may_evict = forms.BooleanField(
         required=False,
-        label=_("If core memory is full, let the fact named above make room"),
+        label=_("Let the facts named above make room"),
     )
+
+    def fill(self, row: CoreCandidate, evidence: Mapping[str, Any]) -> None:
+        """Ask for room only where it takes some."""
+        if not evidence["full"]["going"]:
+            del self.fields["may_evict"]
 
 
 class EditForm(ConfirmForm):
@@ -55,8 +61,9 @@ class EditForm(ConfirmForm):
     )
     field_order = ("fact", "may_evict")
 
-    def fill(self, row: CoreCandidate) -> None:
+    def fill(self, row: CoreCandidate, evidence: Mapping[str, Any]) -> None:
         """Begin with its words as a prompt would show them, nothing unseen among them."""
+        super().fill(row, evidence)
         self.initial["fact"] = sanitize(row.fact).text
 
 
@@ -113,8 +120,8 @@ class CoreCandidateAdmin(DecidingAdmin[CoreCandidate]):
         ),
     )  # fmt: skip
     list_display = (
-        "id", shown("fact", label=_("fact")), PERSON, shown("subject", label=_("subject")),
-        "confidence", "origin", FLAGS, STATUS, AGE, "seen_count", "tenant",
+        shown("fact", label=_("fact")), shown("subject", label=_("subject")),
+        "confidence", "origin", FLAGS, STATUS, AGE, "seen_count", PERSON, "tenant", "id",
     )  # fmt: skip
     list_filter = (
         ("tenant", ScopedRelatedFilter),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
@@ -46,7 +47,7 @@ class FactForm(DecisionForm):
         label=_("Subject"), max_length=MOST_SUBJECT_CHARACTERS, required=False
     )
 
-    def fill(self, row: CoreFact) -> None:
+    def fill(self, row: CoreFact, evidence: Mapping[str, Any]) -> None:
         """Begin with its words as a prompt would show them."""
         self.initial = {"fact": sanitize(row.fact).text, "subject": sanitize(row.subject).text}
 
@@ -96,8 +97,9 @@ class CoreFactAdmin(DecidingAdmin[CoreFact]):
     )  # fmt: skip
     has_queue = False
     list_display = (
-        "id", shown("fact", label=_("fact")), PERSON, shown("subject", label=_("subject")),
-        "valid_from", "valid_to", "standing", "decided_by_kind", "last_used_at", PII, "tenant",
+        shown("fact", label=_("fact")), shown("subject", label=_("subject")),
+        "valid_from", "valid_to", "standing", "decided_by_kind", "last_used_at", PII,
+        PERSON, "tenant", "id",
     )  # fmt: skip
     list_filter = (
         ("tenant", ScopedRelatedFilter),

@@ -6,7 +6,7 @@ from django.contrib import admin
 from django.utils.translation import gettext_lazy as _
 
 from governance.admin.base import ScopedModelAdmin
-from governance.admin.columns import PII
+from governance.admin.columns import PII, STYLES
 from governance.admin.filters import PersonalDataFilter, ScopedRelatedFilter, TierFilter
 from governance.admin.people import PERSON, linked
 from governance.admin.site import site
@@ -18,11 +18,14 @@ from governance.models import Correction
 class CorrectionAdmin(ScopedModelAdmin[Correction]):
     """Corrections of all people in scope."""
 
+    class Media:
+        css = {"all": (STYLES,)}
+
     list_display = (
-        "id", shown("term", label=_("term")), shown("wrong", label=_("wrong"), limit=80),
-        shown("right", label=_("right"), limit=80), PERSON, "tier",
+        shown("term", label=_("term")), shown("wrong", label=_("wrong"), limit=80),
+        shown("right", label=_("right"), limit=80), "tier",
         linked("candidate_id", "governance_entitycandidate", label=_("candidate")), "created_at",
-        "tenant",
+        PERSON, "tenant", "id",
     )  # fmt: skip
     list_filter = (
         ("tenant", ScopedRelatedFilter),

@@ -26,6 +26,7 @@ from django.utils.translation import gettext as _
 
 from governance.admin.base import ScopedModelAdmin
 from governance.admin.bulk_actions import decide_many
+from governance.admin.columns import STYLES
 from governance.admin.forms_of_decisions import DecisionForm, ReasonBar
 from governance.admin.people import name_of
 from governance.admin.staff import scope_for, tenant_of
@@ -36,7 +37,6 @@ from memory.rls import scoped_transaction
 from memory.scope import Scope
 
 M = TypeVar("M", bound=models.Model)
-STYLES = "governance/decisions.css"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -137,9 +137,10 @@ class DecidingAdmin(ScopedModelAdmin[M], Generic[M]):
         context = dict(extra_context or {})
         if row is not None and scope is not None:
             own = scope.for_tenant(tenant_id=tenant_of(row) or "")
-            context |= self.evidence(own, row) | {
+            evidence = self.evidence(own, row)
+            context |= evidence | {
                 "row": row,
-                "offered": self._offered(request, row),
+                "offered": self._offered(request, row, evidence),
                 "seen": self.seen(row),
                 "decide_url": self._url("decide", row.pk),
                 "verdict": verdict_of(row),
@@ -154,11 +155,15 @@ class DecidingAdmin(ScopedModelAdmin[M], Generic[M]):
         )
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
-    def _offered(self, request: HttpRequest, row: M) -> list[dict[str, Any]]:
+    def _offered(
+        self, request: HttpRequest, row: M, evidence: Mapping[str, Any]
+    ) -> list[dict[str, Any]]:
         may = scope_for(request, self.act_permission)
         if may is None or tenant_of(row) not in may.tenant_ids:
             return []
-        return [_shown(choice, row) for choice in self.choices if self._is_open(choice, row)]
+        return [
+            _shown(choice, row, evidence) for choice in self.choices if self._is_open(choice, row)
+        ]
 
     def _next(self, request: HttpRequest, row: M) -> str | None:
         """Return the page of the first other row that waits. Cost: one query."""
@@ -255,9 +260,9 @@ class DecidingAdmin(ScopedModelAdmin[M], Generic[M]):
         return _("This can not be decided so any more: it is %(status)s.") % {"status": _(display)}
 
 
-def _shown(choice: Choice, row: Any) -> dict[str, Any]:
-    form = choice.form(auto_id=f"id_{choice.name}_%s")
-    form.fill(row)
+def _shown(choice: Choice, row: Any, evidence: Mapping[str, Any]) -> dict[str, Any]:
+    form = choice.form(auto_id=f"id_{choice.name}_%s", label_suffix="")
+    form.fill(row, evidence)
     return {"choice": choice, "form": form}
 
 

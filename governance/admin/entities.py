@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import datetime, timedelta
 from typing import Any, Final
 
@@ -26,7 +27,7 @@ from governance.admin.forms_of_decisions import DecisionForm
 from governance.admin.people import linked
 from governance.admin.site import site
 from governance.admin.staff import scope_for
-from governance.admin.text import shown, visible
+from governance.admin.text import EMPTY, shown, visible
 from governance.entities.editing import EntityChange, change_entity
 from governance.entities.merges import unmerge
 from governance.entities.weights import DecayReport, decay
@@ -52,7 +53,7 @@ class NamesForm(DecisionForm):
         widget=forms.Textarea(attrs={"rows": 3, "cols": 40}),
     )
 
-    def fill(self, row: Entity) -> None:
+    def fill(self, row: Entity, evidence: Mapping[str, Any]) -> None:
         """Begin with its names, nothing unseen in them."""
         names = [sanitize(name).text for name in row.aliases]
         self.initial = {"term": sanitize(row.term).text, "aliases": "\n".join(names)}
@@ -103,8 +104,8 @@ class EntityAdmin(DecidingAdmin[Entity]):
         ),
     )  # fmt: skip
     list_display = (
-        "id", shown("term", label=_("term")), shown("entity_type", label=_("type")), "aka",
-        "weight", "last_hit_at", "idle_days", STATUS, "approved_at", "tenant",
+        shown("term", label=_("term")), shown("entity_type", label=_("type")), "aka",
+        "weight", "last_hit_at", "idle_days", STATUS, "approved_at", "tenant", "id",
     )  # fmt: skip
     list_filter = (
         ("tenant", ScopedRelatedFilter),
@@ -121,10 +122,10 @@ class EntityAdmin(DecidingAdmin[Entity]):
     )  # fmt: skip
     readonly_fields = fields
 
-    @admin.display(description=_("aliases"), empty_value="-")
-    def aka(self, entity: Entity) -> str | None:
+    @admin.display(description=_("aliases"))
+    def aka(self, entity: Entity) -> str:
         """Return the other names."""
-        return visible(", ".join(entity.aliases), limit=200) if entity.aliases else None
+        return visible(", ".join(entity.aliases), limit=200) if entity.aliases else EMPTY
 
     @admin.display(description=_("idle days"))
     def idle_days(self, entity: Entity) -> int:

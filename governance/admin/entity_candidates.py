@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Final
 
 from django import forms
@@ -37,7 +38,7 @@ class TermForm(DecisionForm):
     term = forms.CharField(label=_("Term"), max_length=MOST_TERM_CHARACTERS)
     entity_type = forms.CharField(label=_("Type"), max_length=40)
 
-    def fill(self, row: EntityCandidate) -> None:
+    def fill(self, row: EntityCandidate, evidence: Mapping[str, Any]) -> None:
         """Begin with what was proposed, nothing unseen in it."""
         self.initial = {"term": sanitize(row.term).text, "entity_type": row.entity_type}
 
@@ -88,8 +89,8 @@ class EntityCandidateAdmin(DecidingAdmin[EntityCandidate]):
         ),
     )  # fmt: skip
     list_display = (
-        "id", shown("term", label=_("term")), shown("entity_type", label=_("type")),
-        "evidence_count", FLAGS, STATUS, AGE, "updated_at", "tenant",
+        shown("term", label=_("term")), shown("entity_type", label=_("type")),
+        "evidence_count", FLAGS, STATUS, AGE, "updated_at", "tenant", "id",
     )  # fmt: skip
     list_filter = (
         ("tenant", ScopedRelatedFilter),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from django import forms
@@ -14,8 +15,8 @@ from governance.decisions import MOST_REASON_CHARACTERS
 class DecisionForm(forms.Form):
     """What a decision asks besides the click: nothing, unless a subclass says what."""
 
-    def fill(self, row: Any) -> None:
-        """Show what the row says now; for forms that change it."""
+    def fill(self, row: Any, evidence: Mapping[str, Any]) -> None:
+        """Show what the row, and what its page shows, say now; for forms that depend on it."""
 
 
 class ReasonForm(DecisionForm):

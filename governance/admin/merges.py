@@ -66,9 +66,9 @@ class EntityMergeAdmin(DecidingAdmin[EntityMerge]):
         ),
     )  # fmt: skip
     list_display = (
-        "id", shown("source__term", label=_("this one")),
+        shown("source__term", label=_("this one")),
         shown("target__term", label=_("lives on in")), "score", STATUS, AGE, "decided_by",
-        "decided_at", "tenant",
+        "decided_at", "tenant", "id",
     )  # fmt: skip
     list_filter = (("tenant", ScopedRelatedFilter), ("status", WordFilter))
     list_select_related = ("tenant", "source", "target")

@@ -12,6 +12,9 @@ from django.db import models
 from django.utils.translation import gettext_lazy
 
 _NAMED: set[type[models.Model]] = set()
+_APPS: set[str] = set()
+# Where the name in the code takes more than an s.
+_PLURALS = {"tenant policys": "tenant policies"}
 
 
 def name_in_words(model: type[models.Model]) -> None:
@@ -22,8 +25,14 @@ def name_in_words(model: type[models.Model]) -> None:
     options: Any = model._meta
     options.verbose_name, options.verbose_name_plural = (
         gettext_lazy(str(options.verbose_name)),
-        gettext_lazy(str(options.verbose_name_plural)),
+        gettext_lazy(
+            _PLURALS.get(str(options.verbose_name_plural), str(options.verbose_name_plural))
+        ),
     )
+    app: Any = options.app_config
+    if app.label not in _APPS:
+        _APPS.add(app.label)
+        app.verbose_name = gettext_lazy(str(app.verbose_name))
     for field in model._meta.local_fields:
         words: Any = field
         words.verbose_name = gettext_lazy(str(field.verbose_name))

@@ -12,7 +12,7 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext_lazy as _
 
-from governance.admin.text import without_hidden
+from governance.admin.text import EMPTY, without_hidden
 
 
 def name_of(actor: str) -> str:
@@ -33,15 +33,15 @@ def linked(path: str, room: str, *, label: Any = None) -> Any:
         label: Heading.
     """
 
-    def column(row: Any) -> SafeString | None:
+    def column(row: Any) -> SafeString:
         found = getattr(row, path, None)
         if not found:
-            return None
+            return EMPTY
         url = reverse(f"admin:{room}_change", args=(quote(found),))
         return format_html('<a href="{}">{}</a>', url, found)
 
     column.__name__ = path
-    return admin.display(description=label, empty_value="-")(column)
+    return admin.display(description=label)(column)
 
 
 PERSON = linked("end_user_id", "memory_enduser", label=_("person"))

@@ -9,6 +9,7 @@ from django.contrib import admin
 from django.db.models import QuerySet
 from django.http import HttpRequest
 from django.utils import timezone
+from django.utils.safestring import SafeString
 from django.utils.translation import gettext_lazy as _
 
 from governance.admin.columns import AGE, FLAGS, STATUS
@@ -100,10 +101,8 @@ class BehaviourSampleAdmin(DecidingAdmin[BehaviourSample]):
         ),
     )  # fmt: skip
     list_display = (
-        "id", "kind", shown("name", label=_("name")), shown("content", label=_("text"), limit=120),
-        shown("input", label=_("input"), limit=80),
-        linked("agent_id", "threads_agent", label=_("agent")), FLAGS, STATUS, AGE, "origin",
-        "tenant",
+        "said", "kind", FLAGS, STATUS, AGE, "origin",
+        linked("agent_id", "threads_agent", label=_("agent")), "tenant", "id",
     )  # fmt: skip
     list_filter = (("tenant", ScopedRelatedFilter), ("status", WordFilter), ("kind", WordFilter))
     list_select_related = ("tenant",)
@@ -141,6 +140,12 @@ class BehaviourSampleAdmin(DecidingAdmin[BehaviourSample]):
         )
         stored, _is_new = propose_sample(scope=scope, proposal=proposal, now=timezone.now())
         obj.__dict__.update(stored.__dict__)
+
+    @admin.display(description=_("text"))
+    def said(self, sample: BehaviourSample) -> SafeString:
+        """Return how a sample begins: its name and text, or its input."""
+        parts = (sample.name, sample.content or sample.input)
+        return visible(": ".join(part for part in parts if part), limit=160)
 
     @admin.action(permissions=["act"], description=_("Approve: prompts say them from now on"))
     def approve(self, request: HttpRequest, rows: QuerySet[BehaviourSample]) -> None:

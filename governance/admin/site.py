@@ -20,7 +20,6 @@ from django.db.models.base import ModelBase
 from django.http import Http404, HttpRequest, HttpResponseBase
 from django.template.response import SimpleTemplateResponse
 from django.urls import URLPattern, URLResolver
-from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from governance.access import ForbiddenError
@@ -61,11 +60,6 @@ class CredenceAdminSite(admin.AdminSite):
     def admin_view(self, view: View, cacheable: bool = False) -> Any:  # noqa: FBT001, FBT002
         """Let members of staff in, as Django does, then run the view in their scope."""
         return super().admin_view(in_staff_scope(view), cacheable)
-
-    def get_app_list(self, request: HttpRequest, app_label: str | None = None) -> list[Any]:
-        """Return Django's list of rooms, its headings in the reader's language."""
-        found = super().get_app_list(request, app_label)
-        return [{**app, "name": gettext(str(app["name"]))} for app in found]
 
     def autocomplete_view(self, request: HttpRequest) -> Any:
         """Answer the search box of a drop-down."""

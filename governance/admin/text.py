@@ -22,6 +22,10 @@ _INVISIBLE = re2.compile(
 )
 
 
+# Said, not left to Django, which shows what is empty otherwise on a page than in a list.
+EMPTY = SafeString("-")
+
+
 def visible(text: str, *, limit: int | None = None) -> SafeString:
     """Return text as safe HTML: escaped, line breaks kept, each invisible character marked U+XXXX.
 
@@ -59,17 +63,17 @@ def shown(path: str, *, label: Any = None, limit: int | None = None) -> Any:
         limit: Characters to show at most.
     """
 
-    def column(row: models.Model) -> SafeString | None:
+    def column(row: models.Model) -> SafeString:
         value: object = row
         for part in path.split("__"):
             value = getattr(value, part, None)
         if value in (None, "", [], {}):
-            return None
+            return EMPTY
         return visible(value, limit=limit) if isinstance(value, str) else visible_json(value)
 
     column.__name__ = path
     heading = label or path.rpartition("__")[2].replace("_", " ")
-    return admin.display(description=heading, empty_value="-")(column)
+    return admin.display(description=heading)(column)
 
 
 def label_of(row: models.Model) -> str:

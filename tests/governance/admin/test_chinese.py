@@ -13,6 +13,7 @@ from django.utils import translation
 
 from governance.admin.site import site
 from governance.models import CoreCandidate, EntityCandidate
+from governance.policy_rules import RULES
 from memory.models import BehaviourSample, CoreFact, Entity, MemoryItem
 from tests import catalogue
 from tests.governance.admin.learned import learn, propose_term
@@ -63,6 +64,7 @@ def test_every_word_of_the_rooms_has_its_chinese() -> None:
     words = catalogue.read()
     with translation.override("en"):
         said = {*words_in_code(), *words_in_templates(), *names_of_tables()}
+    said |= {rule.unit for rule in RULES.values() if rule.is_number}
     assert len(said) > 300
     assert sorted(said - words.keys()) == []
     assert [key for key, value in words.items() if not value] == []

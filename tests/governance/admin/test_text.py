@@ -70,11 +70,11 @@ def test_visible_flood_of_hidden_characters_is_marked_to_the_last() -> None:
     assert html.count("U+202E U+200B</mark>&lt;") == 20_000
 
 
-def test_shown_reads_related_attributes_and_leaves_emptiness_to_the_page() -> None:
+def test_shown_reads_related_attributes_and_says_what_is_empty() -> None:
     job = Job(end_user=EndUser(user_id="a<b\u200b"), dedupe_key="")
     assert shown("end_user__user_id")(job) == 'a&lt;b<mark title="invisible">U+200B</mark>'
-    assert shown("dedupe_key")(job) is None
-    assert shown("run__input")(job) is None
+    assert shown("dedupe_key")(job) == "-"
+    assert shown("run__input")(job) == "-"
 
 
 def test_label_names_agents_and_persons_without_hidden_characters() -> None:
