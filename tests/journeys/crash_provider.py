@@ -86,10 +86,12 @@ class Provider:
     def prompts(self, number: int) -> list[str]:
         """The prompts of the runs that asked about an item, system message aside."""
         bodies = [request.body for request in list(self.server.requests)]
-        found = [body for body in bodies if not _is_summary(body)]
+        found = [body for body in bodies if not (_is_summary(body) or _is_extraction(body))]
         return [_said(body) for body in found if _marks(body)[-1:] == [f"item{number}"]]
 
     def _answer(self, body: Mapping[str, Any]) -> Reply:
+        if _is_extraction(body):
+            return text("NONE")
         marks, is_summary = _marks(body), _is_summary(body)
         said = f"The person asked about {' '.join(marks)}." if is_summary else ANSWER
         with self._lock:
@@ -104,7 +106,12 @@ class Provider:
 
 
 def _is_summary(body: Mapping[str, Any]) -> bool:
-    return SYSTEM_PROMPT not in str(body["messages"][0]["content"])
+    is_memory_work = SYSTEM_PROMPT not in str(body["messages"][0]["content"])
+    return is_memory_work and not _is_extraction(body)
+
+
+def _is_extraction(body: Mapping[str, Any]) -> bool:
+    return "extract lasting facts" in str(body["messages"][0]["content"])
 
 
 def _said(body: Mapping[str, Any]) -> str:

@@ -120,9 +120,9 @@ HOLES = {
         {("fence_missing", "table threads_message")},
     ),
     "unique gone": (
-        "ALTER TABLE threads_message DROP CONSTRAINT message_tenant_id_uniq",
-        "ALTER TABLE threads_message ADD CONSTRAINT message_tenant_id_uniq UNIQUE (tenant_id, id)",
-        {("unique_missing", "table threads_message")},
+        "ALTER TABLE threads_artifact DROP CONSTRAINT artifact_tenant_id_uniq",
+        "ALTER TABLE threads_artifact ADD CONSTRAINT artifact_tenant_id_uniq UNIQUE (tenant_id, id)",
+        {("unique_missing", "table threads_artifact")},
     ),
     "anybody looks up": (
         f"GRANT EXECUTE ON FUNCTION {DUE} TO PUBLIC",

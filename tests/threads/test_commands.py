@@ -119,7 +119,6 @@ def test_agent_is_made_lossless_with_tools_and_a_role(committed_db: None) -> Non
     assert (agent.thread_strategy, agent.tools) == ("lossless", ["memory_grep", "view_message"])
     assert agent.role == "examiner"
     for more, said in (
-        (("--tools", "memory_upsert"), "unavailable: .*memory_upsert yet"),
         (("--tools", "rm"), "invalid: Tools are of: memory_search"),
         (("--tools", "memory_grep,memory_grep"), "once"),
         (("--thread-strategy", "forgetful"), "forgetful"),

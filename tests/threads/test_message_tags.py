@@ -49,7 +49,9 @@ def test_turn_made_elsewhere_is_tagged_as_well(db: None) -> None:
 @pytest.mark.req("B16")
 def test_every_recall_entry_has_its_audit_row_without_text(db: None) -> None:
     talk = make_talk()
-    runs = tell(talk.thread, [(f"call {MOBILE}", "好的"), ("汇到GB82 WEST 1234 5698 7654 32", "ok")])
+    runs = tell(
+        talk.thread, [(f"call {MOBILE}", "好的"), ("汇到GB82 WEST 1234 5698 7654 32", "ok")]
+    )
     talk.index()
     with scoped_transaction(talk.wide):
         rows = AuditEntry.objects.in_scope(talk.wide).filter(action="memory_written")

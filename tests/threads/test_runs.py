@@ -217,7 +217,9 @@ def test_only_a_succeeded_run_with_the_switch_on_enqueues_work(
     assert end_of(prepared, how)
     with scoped_transaction(scope_of(tenant)):
         kinds = list(Job.objects.in_scope(scope_of(tenant)).values_list("kind", flat=True))
-    wanted = ["extract_core", "index_recall", "roll_summary"] if is_on and how == "succeeded" else []
+    wanted = (
+        ["extract_core", "index_recall", "roll_summary"] if is_on and how == "succeeded" else []
+    )
     assert sorted(kinds) == wanted
 
 

@@ -168,6 +168,41 @@ def _hanging_rows(
     }  # fmt: skip
 
 
+def _vocabulary_rows(
+    word: str, whose: dict[str, Any], run: Run, *, message: Message, actor: str
+) -> tuple[models.Model, ...]:
+    """A correction, its candidate, an entity with a history and a merge of two."""
+    tenant = whose["tenant"]
+    proposed, approved = (
+        EntityCandidate.objects.create(
+            tenant=tenant, entity_type="course", term=f"{word} term {status}",
+            term_key=f"{word} {status}", status=status, decided_at=at, evidence_count=1,
+        )
+        for status, at in (("pending", None), ("approved", NOW))
+    )  # fmt: skip
+    correction = Correction.objects.create(
+        **whose, thread_id=run.thread_id, run=run, message=message, entity_type="course",
+        term=f"{word} term", term_key=f"{word} term", wrong=f"{word} wrong",
+        right=f"{word} right", candidate=proposed, created_by=f"{word} key",
+        pii=[{"kind": "phone"}],
+    )  # fmt: skip
+    other, entity = (
+        Entity.objects.create(
+            tenant=tenant, entity_type="course", term=f"{word} entity {number}",
+            term_key=f"{word} entity {number}", aliases=[f"{word} alias"], candidate=approved,
+            approved_at=NOW, approved_by=actor,
+        )
+        for number in (1, 2)
+    )  # fmt: skip
+    for after in (1.1, 1.21):
+        EntityEvent.objects.create(
+            tenant=tenant, entity=entity, kind="edited", weight_before=1, weight_after=after,
+            by=f"{word} worker",
+        )  # fmt: skip
+    merge = EntityMerge.objects.create(tenant=tenant, source=other, target=entity, score=0.9)
+    return proposed, entity, merge, correction
+
+
 def _learned_rows(
     word: str, tenant: Tenant, run: Run, *, message: Message, staff: User
 ) -> tuple[models.Model, ...]:
@@ -190,33 +225,7 @@ def _learned_rows(
             fact_key=f"{word} holds", candidate=confirmed, valid_from=NOW,
             decided_by_kind="staff", decided_by_id=actor, pii=[{"kind": "email"}],
         )  # fmt: skip
-        proposed, approved = (
-            EntityCandidate.objects.create(
-                tenant=tenant, entity_type="course", term=f"{word} term {status}",
-                term_key=f"{word} {status}", status=status, decided_at=at, evidence_count=1,
-            )
-            for status, at in (("pending", None), ("approved", NOW))
-        )  # fmt: skip
-        correction = Correction.objects.create(
-            **whose, thread_id=run.thread_id, run=run, message=message, entity_type="course",
-            term=f"{word} term", term_key=f"{word} term", wrong=f"{word} wrong",
-            right=f"{word} right", candidate=proposed, created_by=f"{word} key",
-            pii=[{"kind": "phone"}],
-        )  # fmt: skip
-        other, entity = (
-            Entity.objects.create(
-                tenant=tenant, entity_type="course", term=f"{word} entity {number}",
-                term_key=f"{word} entity {number}", aliases=[f"{word} alias"], candidate=approved,
-                approved_at=NOW, approved_by=actor,
-            )
-            for number in (1, 2)
-        )  # fmt: skip
-        for after in (1.1, 1.21):
-            EntityEvent.objects.create(
-                tenant=tenant, entity=entity, kind="edited", weight_before=1, weight_after=after,
-                by=f"{word} worker",
-            )  # fmt: skip
-        merge = EntityMerge.objects.create(tenant=tenant, source=other, target=entity, score=0.9)
+        terms = _vocabulary_rows(word, whose, run, message=message, actor=actor)
         sample = BehaviourSample.objects.create(
             tenant=tenant, agent_id=run.agent_id, kind="intent", name=f"{word} name",
             content=f"{word} rule", sample_key=word, origin="api", proposed_by=f"{word} key",
@@ -230,7 +239,7 @@ def _learned_rows(
             tenant=tenant, kind="core_candidate", action="reject", reason=f"{word} reason",
             actor=actor, ids=[waits.pk],
         )  # fmt: skip
-    return waits, fact, proposed, entity, merge, correction, sample, item, bulk
+    return waits, fact, *terms, sample, item, bulk
 
 
 def make_dead_job(tenant: Tenant, word: str, **values: Any) -> Job:

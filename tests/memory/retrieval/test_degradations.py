@@ -160,8 +160,9 @@ def test_newest_documents_are_the_scopes_own_and_shared_ones(db: None) -> None:
 def test_statement_that_waits_is_ended_and_the_transaction_goes_on(
     db: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    slow = found_rows._RECALL.replace("WHERE", "WHERE pg_sleep(30) IS NOT NULL AND")
-    monkeypatch.setattr(found_rows, "_RECALL", slow)
+    statement, made = found_rows._READING["recall"]
+    slow = statement.replace("WHERE", "WHERE pg_sleep(30) IS NOT NULL AND")
+    monkeypatch.setitem(found_rows._READING, "recall", (slow, made))
     person = make_person()
     ids = shelve(person, TEXTS)
     with scoped_transaction(person.scope):

@@ -172,7 +172,7 @@ def test_strategy_and_tools_are_chosen_among_those_there_are(
     assert change(client_of_beta, agent, agent_values(beta)).status_code == 302
     emptied = row_of(beta, Agent, agent.pk)
     assert (emptied.thread_strategy, emptied.tools) == ("rolling", [])
-    for bad in ({"tools": ["memory_upsert"]}, {"tools": ["rm"]}, {"thread_strategy": "forgetful"}):
+    for bad in ({"tools": ["rm"]}, {"thread_strategy": "forgetful"}):
         assert list(errors_of(add(client_of_beta, Agent, agent_values(beta, **bad)))) == list(bad)
 
 

@@ -62,7 +62,7 @@ def test_search_tools_trace_has_its_fields_and_no_text(person: Person, room: Roo
     assert data["tokens"] > 0
     assert set(data["retrieval"]) == {
         "tool", "query_hash", "scope", "stages_ms", "candidates", "kept", "dropped", "degraded",
-        "top_score", "tokens",
+        "top_score", "tokens", "entities",
     }  # fmt: skip
     assert data["retrieval"]["tool"] == "kb_search"
     assert {"check_ms", "embed_ms", "work_ms"} <= set(data["stages"])
