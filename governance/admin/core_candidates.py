@@ -120,8 +120,8 @@ class CoreCandidateAdmin(DecidingAdmin[CoreCandidate]):
         ),
     )  # fmt: skip
     list_display = (
-        shown("fact", label=_("fact")), shown("subject", label=_("subject")),
-        "confidence", "origin", FLAGS, STATUS, AGE, "seen_count", PERSON, "tenant", "id",
+        shown("fact", label=_("fact")), STATUS, "confidence", FLAGS, AGE,
+        shown("subject", label=_("subject")), "origin", "seen_count", PERSON, "tenant", "id",
     )  # fmt: skip
     list_filter = (
         ("tenant", ScopedRelatedFilter),
@@ -162,7 +162,7 @@ class CoreCandidateAdmin(DecidingAdmin[CoreCandidate]):
         near = [
             fact
             for fact in candidates.similar_facts(scope=scope, candidate=row)
-            if fact not in ended
+            if fact not in ended and fact.pk != row.decided_fact
         ]
         return {
             "panel": "admin/governance/corecandidate/evidence.html",

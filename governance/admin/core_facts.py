@@ -8,6 +8,7 @@ from typing import Any
 
 from django import forms
 from django.contrib import admin
+from django.contrib.admin.helpers import ActionForm
 from django.db.models import Case, Q, QuerySet, Value, When
 from django.http import HttpRequest
 from django.utils.translation import gettext as _now
@@ -82,6 +83,7 @@ class CoreFactAdmin(DecidingAdmin[CoreFact]):
     """Facts that hold, then those that ended, with what took their place."""
 
     act_permission = Permission.CONFIRM
+    action_form = ActionForm
     status_field = "end_reason"
     waiting = ("",)
     seen_fields = ("fact", "subject")
@@ -97,8 +99,8 @@ class CoreFactAdmin(DecidingAdmin[CoreFact]):
     )  # fmt: skip
     has_queue = False
     list_display = (
-        shown("fact", label=_("fact")), shown("subject", label=_("subject")),
-        "valid_from", "valid_to", "standing", "decided_by_kind", "last_used_at", PII,
+        shown("fact", label=_("fact")), "standing", "valid_from", "valid_to", "last_used_at",
+        shown("subject", label=_("subject")), "decided_by_kind", PII,
         PERSON, "tenant", "id",
     )  # fmt: skip
     list_filter = (

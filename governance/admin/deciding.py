@@ -13,6 +13,7 @@ from datetime import datetime
 from typing import Any, ClassVar, Generic, TypeVar
 
 from django.contrib import messages
+from django.contrib.admin.helpers import ActionForm
 from django.contrib.admin.utils import quote, unquote
 from django.core.exceptions import PermissionDenied
 from django.db import models
@@ -91,7 +92,7 @@ class DecidingAdmin(ScopedModelAdmin[M], Generic[M]):
     """
 
     act_permission: ClassVar[Permission | None] = Permission.APPROVE
-    action_form = ReasonBar
+    action_form: ClassVar[type[ActionForm]] = ReasonBar
     change_form_template = "admin/governance/decide.html"
     choices: ClassVar[tuple[Choice, ...]] = ()
     bulk_kind: ClassVar[str] = ""

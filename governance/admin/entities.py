@@ -16,6 +16,7 @@ from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.template.response import TemplateResponse
 from django.urls import URLPattern, path, reverse
 from django.utils import timezone
+from django.utils.formats import number_format
 from django.utils.translation import gettext as _now
 from django.utils.translation import gettext_lazy as _
 
@@ -104,8 +105,8 @@ class EntityAdmin(DecidingAdmin[Entity]):
         ),
     )  # fmt: skip
     list_display = (
-        shown("term", label=_("term")), shown("entity_type", label=_("type")), "aka",
-        "weight", "last_hit_at", "idle_days", STATUS, "approved_at", "tenant", "id",
+        shown("term", label=_("term")), "weighs", STATUS, "idle_days", "last_hit_at",
+        shown("entity_type", label=_("type")), "aka", "approved_at", "tenant", "id",
     )  # fmt: skip
     list_filter = (
         ("tenant", ScopedRelatedFilter),
@@ -116,7 +117,7 @@ class EntityAdmin(DecidingAdmin[Entity]):
     search_fields = ("=id", "term", "=entity_type")
     fields = (
         "id", "tenant", shown("term", label=_("term")), shown("entity_type", label=_("type")),
-        "aka", "weight", STATUS, linked("merged_into_id", "memory_entity", label=_("merged into")),
+        "aka", "weighs", STATUS, linked("merged_into_id", "memory_entity", label=_("merged into")),
         linked("candidate_id", "governance_entitycandidate", label=_("candidate")), "last_hit_at",
         "idle_days", "last_decayed_at", "approved_at", "approved_by", "created_at", "updated_at",
     )  # fmt: skip
@@ -126,6 +127,11 @@ class EntityAdmin(DecidingAdmin[Entity]):
     def aka(self, entity: Entity) -> str:
         """Return the other names."""
         return visible(", ".join(entity.aliases), limit=200) if entity.aliases else EMPTY
+
+    @admin.display(description=_("weight"))
+    def weighs(self, entity: Entity) -> str:
+        """Return the weight in the reader's figures."""
+        return number_format(entity.weight, 3)
 
     @admin.display(description=_("idle days"))
     def idle_days(self, entity: Entity) -> int:

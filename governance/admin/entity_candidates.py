@@ -89,8 +89,8 @@ class EntityCandidateAdmin(DecidingAdmin[EntityCandidate]):
         ),
     )  # fmt: skip
     list_display = (
-        shown("term", label=_("term")), shown("entity_type", label=_("type")),
-        "evidence_count", FLAGS, STATUS, AGE, "updated_at", "tenant", "id",
+        shown("term", label=_("term")), STATUS, "evidence_count", FLAGS, AGE,
+        shown("entity_type", label=_("type")), "updated_at", "tenant", "id",
     )  # fmt: skip
     list_filter = (
         ("tenant", ScopedRelatedFilter),
@@ -126,7 +126,7 @@ class EntityCandidateAdmin(DecidingAdmin[EntityCandidate]):
             "headline": visible(row.term),
             "about": visible(row.entity_type),
             "corrections": [_told(one) for one in found],
-            "similar": _similar(scope, row),
+            "similar": [one for one in _similar(scope, row) if one["row"].pk != row.entity_id],
         }
 
 

@@ -59,8 +59,8 @@ class MemoryItemAdmin(DecidingAdmin[MemoryItem]):
         ),
     )  # fmt: skip
     list_display = (
-        shown("title", label=_("title")), "key", "category", "role", TEAM,
-        STATUS, PII, "tier", "version", "updated_at", PERSON, "tenant", "id",
+        shown("title", label=_("title")), STATUS, PII, "key", "category", "role", TEAM, "tier",
+        "version", "updated_at", PERSON, "tenant", "id",
     )  # fmt: skip
     list_filter = (
         ("tenant", ScopedRelatedFilter),

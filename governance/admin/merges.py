@@ -67,7 +67,7 @@ class EntityMergeAdmin(DecidingAdmin[EntityMerge]):
     )  # fmt: skip
     list_display = (
         shown("source__term", label=_("this one")),
-        shown("target__term", label=_("lives on in")), "score", STATUS, AGE, "decided_by",
+        shown("target__term", label=_("lives on in")), STATUS, "score", AGE, "decided_by",
         "decided_at", "tenant", "id",
     )  # fmt: skip
     list_filter = (("tenant", ScopedRelatedFilter), ("status", WordFilter))
