@@ -64,6 +64,10 @@ _PATTERNS: Final = (
     _pattern("i teach (.{2,80})", "", _SURE),
     _pattern("我(?:更|比较|很|特别|最|一直)?(?:喜欢|偏好|偏爱|习惯|爱)(.{2,60})"),
     _pattern("我(?:不喜欢|讨厌|不爱|不习惯|从不|不吃|不喝)(.{1,60})"),
+    _pattern("(?:以后|今后|从现在起)[，, ]?(?:请|都|就|每次|一律|凡是).{2,80}"),
+    _pattern(".{2,40}一直(?:是|都是|用|按)(?:这个|这样|这么).{0,60}"),
+    _pattern(r"(?:from now on|in future|going forward),? .{3,100}"),
+    _pattern(r"we (?:run|own|teach|manage) .{3,100}", "work"),
     _pattern(r"i (?:really |always |usually |much )?(?:prefer|like|love|enjoy) (.{2,90})"),
     _pattern(r"i (?:don['’]t like|do not like|dislike|hate|never) (.{2,90})"),
 )  # fmt: skip

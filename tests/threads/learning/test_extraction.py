@@ -357,6 +357,9 @@ def test_turn_without_words_of_its_own_asks_nobody(lesson: Lesson, server: FakeO
         ("Remember that I teach grade 3.", ["I teach grade 3"]),
         ("Do I like tea?", []),
         ("我喜欢什么颜色吗？", []),
+        ("以后请都用表格回答我。", ["以后请都用表格回答我"]),
+        ("From now on, answer me in French.", ["From now on, answer me in French"]),
+        ("以后再说吧。", []),
     ],
 )
 def test_built_in_model_finds_what_is_said_in_so_many_words(
