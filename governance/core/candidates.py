@@ -363,7 +363,7 @@ def _let_hold(given: _Confirmation, fact_id: str) -> CoreFact:
             cleared=cleared,
             tier=gate.UNTRUSTED if is_untrusted else "approved",
             origin=candidate.origin,
-            confidence=candidate.confidence,
+            confidence=1.0,  # a person said so; how sure a model was stays with the candidate
             decided_by_kind=given.by.kind,
             decided_by_id=given.by.id,
             run_id=candidate.run_id,

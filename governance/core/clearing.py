@@ -47,7 +47,7 @@ class StatedFact:
     by: str
     subject: str = ""
     run_id: str | None = None
-    confidence: float = 0.5
+    confidence: float = 1.0  # whoever states it is sure; a model says how sure it is
     evidence: str = ""
 
 

@@ -127,7 +127,7 @@ def test_all_facts_are_shown_with_the_date_of_their_confirmation(
         items = RunTrace.objects.in_scope(prepared.scope).get(run_id=prepared.run_id).items
     shown = [item for item in items if item["section"] == "core"]
     assert [(item["id"], item["tier"], item["confidence"]) for item in shown] == [
-        (fact.pk, "approved", 0.5) for fact in reversed(made)
+        (fact.pk, "approved", 1.0) for fact in reversed(made)
     ]
     assert all(item["approved_at"] for item in shown)
 
