@@ -77,7 +77,7 @@ def test_confidence_out_of_bounds_is_clipped(desk: Desk) -> None:
 
 @pytest.mark.req("A18")
 def test_rejected_fact_stays_rejected_when_seen_again(desk: Desk) -> None:
-    first = desk.candidate("我是医生")
+    first = desk.candidate("我是医生", confidence=0.5)
     reject_candidate(scope=desk.scope, candidate_id=first, by=STAFF, reason="不对", now=NOW)
     again = desk.add("我是医生。", confidence=1.0)
     (row,) = desk.candidates()
@@ -157,8 +157,9 @@ def test_confirmed_candidate_holds_and_is_found(desk: Desk) -> None:
         "I prefer tea",
         "drink",
         "approved",
-        0.7,
+        1.0,
     )
+    assert candidate.confidence == 0.7
     assert (fact.decided_by_kind, fact.decided_by_id) == ("end_user", "teacher-7")
     assert (fact.valid_from, fact.valid_to) == (NOW, None)
     assert desk.entries() == [fact.pk]
