@@ -38,7 +38,7 @@ _NO_NEGATION: Final = re2.compile(
 )
 _NEGATION: Final = re2.compile(
     r"[不没无别未]|非(?:要|得)?|讨厌|\b(?:not|never|no|cannot|hate|hates|dislike|dislikes|without"
-    r"|avoid|avoids|stop|stopped|neither|nor)\b|n['’]t\b|\b(?:dont|doesnt|isnt|arent|wont|cant)\b"
+    r"|avoid|avoids|stop|stopped|neither|nor)\b|n['’]t\b|\b(?:do|does|is|are|wo|ca)nt\b"
 )
 
 
