@@ -22,6 +22,7 @@ from threads.learning.fact_answers import MOST_FACTS, ModelFact
 from threads.learning.grounding import ground
 from threads.learning.own_words import own_sentences
 from threads.models import Agent, Run, RunOrigin, RunStatus, RunTrace, Thread
+from threads.recall.left_behind import note_left
 
 MOST_RUNS: Final = 10
 # A longer text is no fact with a word too many, and is not looked at further.
@@ -171,15 +172,21 @@ def store_batch(
         jobs.hold(scope=scope, claim=claim)
         there = _still_there(scope, batch)
         new = _note(scope, batch, there, looked, now)
+        left: dict[str, dict[str, list[str]]] = {}
         for one in looked.found:
-            if one.run_id in new:
-                add_cleared(
-                    scope=scope,
-                    end_user_id=batch.thread.end_user_id,
-                    stated=one.stated,
-                    cleared=one.cleared,
-                    now=now,
-                )
+            if one.run_id not in new:
+                continue
+            added = add_cleared(
+                scope=scope,
+                end_user_id=batch.thread.end_user_id,
+                stated=one.stated,
+                cleared=one.cleared,
+                now=now,
+            )
+            if added.is_new and added.candidate is not None:
+                made = left.setdefault(one.run_id, {"core_candidates": []})
+                made["core_candidates"].append(added.candidate.pk)
+        note_left(scope=scope, left=left, now=now)
 
 
 def _still_there(scope: Scope, batch: Batch) -> list[str]:

@@ -19,7 +19,7 @@ from tests.fakes.openai_server import FakeOpenAI
 from tests.jobbook import change
 from tests.threads.learning.talks import listing, make_lesson
 from threads.learning.extraction import extract_core
-from threads.models import Run
+from threads.models import Run, RunTrace
 
 STAFF = DecidedBy(kind="staff", id="staff:1")
 
@@ -97,3 +97,23 @@ def _in_thread(answer: Any) -> Any:
         return made[0]
 
     return work
+
+
+@pytest.mark.req("B16")
+def test_trace_of_the_run_tells_which_candidates_it_left(
+    committed_db: None, server: FakeOpenAI
+) -> None:
+    lesson = make_lesson(server)
+    server.answer_with(listing("I like tea", "喜欢登山"))
+    first, second = lesson.say("I like tea. 我喜欢登山。", "What is two and two?")
+    lesson.show(first)
+    lesson.show(second)
+    lesson.learn()
+    made = [candidate.pk for candidate in lesson.candidates()]
+    assert len(made) == 2
+    with scoped_transaction(lesson.wide):
+        steps = dict(RunTrace.objects.in_scope(lesson.wide).values_list("run_id", "steps"))
+    (step,) = steps[first.pk]
+    assert (step["kind"], sorted(step["data"]["core_candidates"])) == ("writeback", sorted(made))
+    assert steps[second.pk] == []
+    assert "tea" not in str(step)
