@@ -27,6 +27,7 @@ STATED: Final = "stated"
 INSTRUCTION_LIKE: Final = "instruction_like"
 PII: Final = "pii"
 HELD: Final = "held"
+_MARKED: Final = "It carries orders or role markers, so nobody may be asked to confirm it."
 # Between digits they tell numbers apart; elsewhere they say nothing of what a fact says.
 _SILENT: Final = frozenset(" \t\n\r\u3000.,;:!?。，、；：！？…\"'“”‘’`()（）[]【】「」《》")
 
@@ -103,10 +104,13 @@ def require_clear(*, stated: StatedFact, policy: Policy | None) -> ClearedFact:
     Raises:
         FactEmptyError: It says nothing.
         FactTooLongError: It, or what it is about, is too long.
-        FactRefusedError: It names what must not be remembered.
+        FactRefusedError: It names what must not be remembered, or carries orders or markers: those
+            are never a candidate.
     """
     passed = clear_fact(stated=stated, policy=policy)
     if isinstance(passed, ClearedFact):
+        if any(one.markers for one in passed.texts):
+            raise FactRefusedError(_MARKED)
         return passed
     if passed.reason == "empty":
         raise FactEmptyError(field="fact")

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from governance.tenants import find_tenant
 from memory.errors import CredenceError
+from memory.models import Tenant
+from memory.rls import maintenance_transaction
 from memory.scope import Scope
 
 
@@ -33,6 +36,38 @@ class CredenceCommand(BaseCommand):
             return
         for name, value in result.items():
             self.stdout.write(f"{name}: {value}")
+
+
+class AnyTenantCommand(CredenceCommand):
+    """A command that works in one tenant, or in all where none is named."""
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        """Take --tenant and --json."""
+        super().add_arguments(parser)
+        parser.add_argument("--tenant", metavar="SLUG", help="one tenant; without it, all")
+
+    def scopes(self, options: dict[str, Any]) -> list[Scope]:
+        """Return the scope of each tenant to serve.
+
+        Raises:
+            NotFoundError: There is no tenant of the slug that was named.
+        """
+        if options["tenant"] is not None:
+            ids = [find_tenant(slug=options["tenant"]).pk]
+        else:
+            with maintenance_transaction() as alias:
+                rows = Tenant.objects.using(alias).unscoped(
+                    reason="the command serves every tenant"
+                )
+                ids = list(rows.order_by("id").values_list("pk", flat=True))
+        return [Scope(tenant_ids=(one,), principal_id="command") for one in ids]
+
+    def show_sum(self, options: dict[str, Any], counts: Iterable[Mapping[str, int]]) -> None:
+        """Print what was counted in all tenants together."""
+        totals: dict[str, int] = {}
+        for one in counts:
+            totals = {name: totals.get(name, 0) + count for name, count in one.items()}
+        self.show(options, totals)
 
 
 class TenantCommand(CredenceCommand):

@@ -33,7 +33,7 @@ ILLNESSES_ZH = (
     "|抑郁症?|憂鬱症|焦虑症|双相(?:情感)?障碍|躁郁症|精神分裂症?|强迫症|自闭症|孤独症|多动症|厌食症|创伤后应激|艾滋病?|爱滋|HIV|梅毒|淋病"
     "|尖锐湿疣|疱疹|乙肝|丙肝|甲肝|肝炎|肝硬化|肺炎|肺结核|结核病?|哮喘|肾炎|肾衰竭?|尿毒症|痛风|甲亢|甲减|红斑狼疮|类风湿|帕金森"
     "|阿尔茨海默|老年痴呆|癫痫|羊癫疯|多发性硬化|渐冻症|地中海贫血|血友病|贫血|胃溃疡|胃炎|克罗恩病?|胰腺炎|胆结石|子宫肌瘤|卵巢囊肿"
-    "|多囊卵巢|不孕不育|流产|性病|前列腺炎|银屑病|牛皮癣|白癜风|湿疹|青光眼|白内障|新冠|流感|甲流|水痘|带状疱疹|骨折|骨质疏松|椎间盘突出"
+    "|多囊卵巢|不孕不育|怀孕|懷孕|流产|性病|前列腺炎|银屑病|牛皮癣|白癜风|湿疹|青光眼|白内障|新冠|流感|甲流|水痘|带状疱疹|骨折|骨质疏松|椎间盘突出"
 )
 DRUGS_ZH = (
     "舍曲林|氟西汀|帕罗西汀|西酞普兰|文拉法辛|度洛西汀|安非他酮|碳酸锂|奥氮平|喹硫平|利培酮|阿立哌唑|阿普唑仑|劳拉西泮|二甲双胍|胰岛素"
@@ -45,7 +45,7 @@ ILLNESSES_EN = (
     r"|schizophreni[ac]|ocd|ptsd|adhd|autis(?:m|tic)|anorexia|bulimia|hiv|aids|syphilis|gonorrh?o?ea|chlamydia"
     r"|herpes|hepatitis(?: [abc])?|cirrhosis|tuberculosis|pneumonia|asthma|copd|kidney (?:disease|failure)|gout"
     r"|lupus|arthritis|parkinson'?s|alzheimer'?s|dementia|epilepsy|multiple sclerosis|crohn'?s|ulcerative colitis"
-    r"|cystic fibrosis|ha?emophilia|an(?:a)?emia|psoriasis|eczema|endometriosis|miscarriage|infertility|covid(?:-19)?"
+    r"|cystic fibrosis|ha?emophilia|an(?:a)?emia|psoriasis|eczema|endometriosis|miscarriage|infertility|pregnan(?:t|cy)|covid(?:-19)?"
     r"|glaucoma|migraines?|sclerosis|sickle cell"
 )
 DRUGS_EN = (

@@ -1,4 +1,4 @@
-"""One look behind encodings: percent, HTML, JSON escapes, base64, and digits written as words.
+"""One look behind encodings: percent, HTML, JSON escapes, base64, digits in words, spread letters.
 
 What hides a phone number or a key from patterns is undone once, on a copy with the way back, so
 that what is found can be cut out of the original. One pass only: what was encoded twice stays
@@ -26,6 +26,12 @@ _EN_DIGITS: Final = {
 } | {"oh": "0"}
 _ZH_RUN: Final = "[零〇○一二三四五六七八九幺壹贰叁肆伍陆柒捌玖]"
 _EN_WORD: Final = "(?:zero|oh|one|two|three|four|five|six|seven|eight|nine)"
+# One letter at a time with a sign or a space between: 糖 尿 病, d.i.a.b.e.t.e.s.
+_BETWEEN: Final = r"[ .·*_\-]"
+_ZH_SPREAD: Final = r"[\u4e00-\u9fff]" + rf"(?:{_BETWEEN}" + r"[\u4e00-\u9fff]){2,}"
+_EN_SPREAD: Final = rf"\b[A-Za-z](?:{_BETWEEN}[A-Za-z]){{4,}}\b"
+_RE2_ZH: Final = r"[\x{4e00}-\x{9fff}]"
+_APART: Final = str.maketrans("", "", " .·*_-")
 _SURROGATES: Final = range(0xD800, 0xE000)
 _LEAST_BASE64: Final = 16
 _MOST_BASE64: Final = 4096
@@ -35,6 +41,7 @@ _PARTS: Final = (
     r"|(?P<escape>\\(?:u[0-9A-Fa-f]{4}|x[0-9A-Fa-f]{2}))"
     rf"|(?P<zh>{_ZH_RUN}(?:[ \-]?{_ZH_RUN}){{6,}})"
     rf"|(?P<en>(?i:\b{_EN_WORD}(?:[ ,\-]{{1,2}}{_EN_WORD}){{6,}}\b))"
+    rf"|(?P<spread>{_ZH_SPREAD}|{_EN_SPREAD})"
     rf"|(?P<base64>[A-Za-z0-9+/]{{{_LEAST_BASE64 - 2},{_MOST_BASE64}}}={{0,2}})"
 )
 _PART: Final = re.compile(_PARTS)
@@ -42,7 +49,8 @@ _PART: Final = re.compile(_PARTS)
 _ANY: Final = Finder(
     r"%[0-9A-Fa-f]{2}|&(?:#[xX]?[0-9A-Fa-f]{1,7}|[A-Za-z]{2,10});|\\u[0-9A-Fa-f]{4}"
     rf"|\\x[0-9A-Fa-f]{{2}}|{_ZH_RUN}(?:[ \-]?{_ZH_RUN}){{6}}"
-    rf"|(?i:{_EN_WORD}(?:[ ,\-]{{1,2}}{_EN_WORD}){{6}})|[A-Za-z0-9+/]{{{_LEAST_BASE64 - 2}}}"
+    rf"|(?i:{_EN_WORD}(?:[ ,\-]{{1,2}}{_EN_WORD}){{6}})|{_RE2_ZH}(?:{_BETWEEN}{_RE2_ZH}){{2}}"
+    rf"|[A-Za-z](?:{_BETWEEN}[A-Za-z]){{4}}|[A-Za-z0-9+/]{{{_LEAST_BASE64 - 2}}}"
 )
 
 
@@ -108,7 +116,7 @@ def _plain(kind: str, part: str) -> str | None:
         return part.translate(_ZH_DIGITS)
     if kind == "en":
         return "".join(_EN_DIGITS[word] for word in re.split(r"[ ,\-]+", part.lower()))
-    return _of_base64(part)
+    return part.translate(_APART) if kind == "spread" else _of_base64(part)
 
 
 def _of_base64(part: str) -> str | None:

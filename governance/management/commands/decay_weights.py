@@ -1,4 +1,4 @@
-"""`manage.py decay_weights --tenant SLUG [--dry-run] [--json]`."""
+"""`manage.py decay_weights [--tenant SLUG] [--dry-run] [--json]`."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from django.core.management.base import CommandParser
 from django.utils import timezone
 
 from governance.entities.weights import decay
-from governance.management.base import TenantCommand
+from governance.management.base import AnyTenantCommand
 
 
-class Command(TenantCommand):
+class Command(AnyTenantCommand):
     """Lowers the weights of entities that nobody named for long."""
 
     help = "Lower the weights of idle entities; at most once in the policy's days, safe to repeat."
@@ -24,5 +24,8 @@ class Command(TenantCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         """Do it and print how many fell."""
-        report = decay(scope=self.scope(options), now=timezone.now(), is_dry_run=options["dry_run"])
-        self.show(options, asdict(report))
+        now, is_dry_run = timezone.now(), options["dry_run"]
+        reports = [
+            decay(scope=scope, now=now, is_dry_run=is_dry_run) for scope in self.scopes(options)
+        ]
+        self.show_sum(options, map(asdict, reports))
