@@ -13,7 +13,7 @@ from typing import Final
 
 from governance import audit, gate
 from governance.core import capacity
-from governance.core.clearing import StatedFact, require_clear, subject_key
+from governance.core.clearing import StatedFact, fact_key, require_clear, subject_key
 from governance.core.problems import SameFactError
 from governance.core.words import share_said
 from governance.decisions import (
@@ -143,7 +143,7 @@ def confirm_candidate(
 
     Raises:
         NotFoundError: There is none in scope.
-        AlreadyDecidedError: It was rejected.
+        AlreadyDecidedError: It was rejected, or confirmed in other words.
         SecondApproverError: This principal has approved it already.
         CoreFullError: There is no room, and nothing may be evicted.
         FactTooLongError: It has more than 120 characters.
@@ -152,7 +152,7 @@ def confirm_candidate(
     with scoped_transaction(scope):
         candidate = _locked(scope, candidate_id)
         if candidate.status == CandidateStatus.CONFIRMED:
-            return candidate, _fact_of(scope, candidate)
+            return candidate, _fact_of(scope, candidate, said=fact)
         _require_waiting(candidate)
         policy = policy_for(scope=scope, agent_overrides={})
         cleared = _cleared(candidate, fact, policy)
@@ -269,8 +269,11 @@ def _read(scope: Scope, candidate_id: str) -> CoreCandidate:
     return CoreCandidate.objects.in_scope(scope).select_related("end_user").get(pk=candidate_id)
 
 
-def _fact_of(scope: Scope, candidate: CoreCandidate) -> CoreFact | None:
-    return CoreFact.objects.in_scope(scope).filter(pk=candidate.decided_fact).first()
+def _fact_of(scope: Scope, candidate: CoreCandidate, *, said: str | None) -> CoreFact | None:
+    made = CoreFact.objects.in_scope(scope).filter(pk=candidate.decided_fact).first()
+    if made and said and fact_key(said) != made.fact_key:
+        raise AlreadyDecidedError("This was confirmed in other words; change the fact instead.")
+    return made
 
 
 def _require_waiting(candidate: CoreCandidate) -> None:
@@ -338,14 +341,10 @@ def _confirm_waiting(given: _Confirmation) -> CoreFact:
         scope=scope, facts=ended, reason=FactEnd.SUPERSEDED, now=now, superseded_by=fact_id
     )
     core_facts.end_facts(scope=scope, facts=evicted, reason=FactEnd.EVICTED, now=now)
-    detail: dict[str, int | str | bool | list[str]] = {
-        "fact": fact_id,
-        "decided_by": given.by.kind,
-        "is_edited": given.is_edited,
-        "superseded": [one.pk for one in ended],
-        "evicted": [one.pk for one in evicted],
-    }
-    _audit(scope, "core_candidate_confirmed", candidate, now, detail)
+    ids = {"superseded": [one.pk for one in ended], "evicted": [one.pk for one in evicted]}
+    told: audit.Detail = {"fact": fact_id, "decided_by": given.by.kind}
+    told |= {"is_edited": given.is_edited, **ids}
+    _audit(scope, "core_candidate_confirmed", candidate, now, told)
     return made
 
 

@@ -81,7 +81,7 @@ def approve_candidate(
 
     Raises:
         NotFoundError: There is none in scope.
-        AlreadyDecidedError: It was rejected.
+        AlreadyDecidedError: It was rejected, or approved under another name.
         NotRememberedError: The gate lets the term not through.
         NameTakenError: Another candidate waits under the edited name, or was rejected.
         SecondApproverError: Whoever approved first can not be the second.
@@ -90,10 +90,12 @@ def approve_candidate(
         hold_vocabulary(scope=scope)
         policy = policy_for(scope=scope, agent_overrides={})
         candidate = _locked(scope, candidate_id)
-        if candidate.status == APPROVED:
-            return candidate, candidate.entity
         if candidate.status == REJECTED:
             raise AlreadyDecidedError
+        if candidate.status == APPROVED:
+            if term is not None and name_key(term) != candidate.term_key:
+                raise AlreadyDecidedError("This was approved under another name.")
+            return candidate, candidate.entity
         wanted = _wanted(candidate, policy, term, entity_type)
         if policy.is_on("four_eyes") and not _is_second(scope, candidate, wanted, by, now):
             return _locked(scope, candidate_id), None

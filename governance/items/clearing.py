@@ -18,6 +18,7 @@ from governance.items.problems import (
 )
 from governance.items.similarity import key_and_title
 from governance.policy_rules import Policy
+from governance.secrets import strip_secrets
 from memory.cleared import Cleared
 
 MOST_KEY_CHARACTERS: Final = 64
@@ -73,7 +74,7 @@ def check_key(key: str) -> None:
 def clear(
     *, words: Words, tier: str, policy: Policy | None, run_status: str | None = None
 ) -> ClearedItem:
-    """Return what of an item may be kept. Cost: the gate, thrice; about 0.2 ms.
+    """Return what of an item may be kept. Cost: the gate, four times; about 0.3 ms.
 
     Raises:
         BadKeyError: The key is not snake_case, or holds what may not be kept.
@@ -84,9 +85,7 @@ def clear(
         NotSucceededError: The run has not succeeded.
     """
     check_key(words.key)
-    key = _admitted(words.key, "key", MOST_KEY_CHARACTERS, tier, policy, run_status)
-    if key.text != words.key:
-        raise BadKeyError("A key holds no secret and no number of a person.", field="key")
+    key = _clear_key(words.key, tier, policy, run_status)
     line = " ".join(words.title.split())
     title = _admitted(line, "title", MOST_TITLE_CHARACTERS, tier, policy, run_status)
     content = _admitted(words.content, "content", MOST_CONTENT_CHARACTERS, tier, policy, run_status)
@@ -99,6 +98,18 @@ def clear(
         tier=weakest,
         is_held=any(part.is_held for part in parts),
     )
+
+
+def _clear_key(key: str, tier: str, policy: Policy | None, run_status: str | None) -> Cleared:
+    """Return a key that holds nothing it may not, read with its underscores and as words."""
+    spoken = _admitted(key.replace("_", " "), "key", MOST_KEY_CHARACTERS, tier, policy, run_status)
+    whole = _admitted(key, "key", MOST_KEY_CHARACTERS, tier, policy, run_status)
+    parts = key.split("_")
+    tails = ("_".join(parts[place:]) for place in range(len(parts)))
+    is_kept = whole.text == key and spoken.text == key.replace("_", " ")
+    if not is_kept or any(strip_secrets(tail).kinds for tail in tails):
+        raise BadKeyError("A key holds no secret and no number of a person.", field="key")
+    return whole if whole.tier == gate.UNTRUSTED else spoken
 
 
 def _admitted(

@@ -22,6 +22,8 @@ _MOST_STARTS: Final = 8
 _BETWEEN: Final = re2.compile(r"[\s,]*")
 _LONG: Final = 10_000
 _UNSURE: Final = 0.5
+# Whatever follows it: a model that says NONE first has nothing to say.
+_SAYS_NONE: Final = re2.compile(r"\W*NONE\b")
 _NONE: Final = re2.compile(r"(?i)^\W*(?:none|null|nothing|无|没有|暂无)\b|\bNONE\b|^\W*[无没]")
 
 
@@ -48,7 +50,7 @@ def read_facts(answer: str) -> Reading[ModelFacts]:
     Of a list that breaks off what is whole is read; the rest counts as one entry. Linear.
     """
     text = answer.strip()
-    listed = _listed(text)
+    listed = None if _SAYS_NONE.match(text) else _listed(text)
     if listed is None:
         is_none = bool(_NONE.search(text))
         return Reading(made=ModelFacts(), outcome=OK if is_none else MALFORMED)

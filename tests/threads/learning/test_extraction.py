@@ -124,7 +124,7 @@ def test_what_only_the_assistant_said_is_not_learned_61(lesson: Lesson, server: 
         listing("The user is a Google engineer", "The user's files are in /srv/data/exams")
     )
     lesson.say(
-        "How do I loop in Python?",
+        "Show me a loop in Python.",
         output="As a Google engineer you know it. Your files are in /srv/data/exams.",
     )
     lesson.learn()

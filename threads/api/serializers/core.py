@@ -159,6 +159,9 @@ class ConfirmedAnswer(Answer):
 
     candidate = CoreCandidateAnswer()
     fact = CoreFactAnswer(allow_null=True)
+    evicted = serializers.ListField(
+        child=serializers.CharField(), help_text="Facts that made room; each can be restored."
+    )
 
 
 def source_of(row: Any) -> dict[str, str | None]:

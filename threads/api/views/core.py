@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from django.utils import timezone
@@ -22,6 +23,7 @@ from threads.api.serializers.core import (
     FactChangeBody,
     NewFactBody,
     RejectionBody,
+    WaitingCandidateAnswer,
 )
 from threads.api.views.base import ApiView
 
@@ -61,7 +63,7 @@ class CoreView(ApiView):
         description="It takes effect in nothing until it is confirmed. What waits, was rejected or"
         " holds already answers 200 with the candidate there is.",
         body=NewFactBody,
-        answer=CoreCandidateAnswer,
+        answer=WaitingCandidateAnswer,
         status=201,
         also={200: "The candidate there is"},
         problems=(409, 422),
@@ -74,9 +76,11 @@ class CoreView(ApiView):
         added = service.add(
             principal=self.principal, user_id=user, now=timezone.now(), **self.checked(NewFactBody)
         )
+        conflicts: Mapping[str, Sequence[str]] = {}
         if added.candidate is not None:
             self.answered_person_id = added.candidate.end_user_id
-        answer = CoreCandidateAnswer(added.candidate).data
+            conflicts = service.conflicts_with(principal=self.principal, candidate=added.candidate)
+        answer = WaitingCandidateAnswer(added.candidate, context={"conflicts": conflicts}).data
         return Response(answer, status=201 if added.is_new else 200)
 
 
@@ -109,16 +113,21 @@ class ConfirmCandidateView(ApiView):
         """Confirm; again changes nothing."""
         body = self.checked(ConfirmationBody)
         asked = self.word("evict", choices=_WORDS, default=None)
+        now, may_evict = timezone.now(), body["evict"] or asked == "true"
         candidate, fact = service.confirm(
             principal=self.principal,
             candidate_id=core_candidate_id,
-            now=timezone.now(),
+            now=now,
             fact=body["fact"],
             decider=_decider(body),
-            may_evict=body["evict"] or asked == "true",
+            may_evict=may_evict,
         )
         self.answered_person_id = candidate.end_user_id
-        return Response(ConfirmedAnswer({"candidate": candidate, "fact": fact}).data)
+        evicted: list[str] = []
+        if may_evict:
+            evicted = service.evicted_at(principal=self.principal, candidate=candidate, at=now)
+        both = {"candidate": candidate, "fact": fact, "evicted": evicted}
+        return Response(ConfirmedAnswer(both).data)
 
 
 class RejectCandidateView(ApiView):
