@@ -19,7 +19,7 @@ from governance.models import TenantGroupGrant, TenantUserGrant
 from governance.permissions import ROLE_PERMISSIONS, Permission, Role, group_name
 from memory.errors import CredenceError, NotFoundError
 from memory.models import EndUser, TeamMember, Tenant, TenantStatus
-from memory.rls import fetch_in_scope
+from memory.rls import fetch_in_scope, scoped_transaction
 from memory.scope import Scope
 
 _STANDING = """
@@ -150,6 +150,18 @@ def with_teams(scope: Scope) -> Scope:
         return scope
     rows = TeamMember.objects.in_scope(scope).filter(end_user_id=scope.user_id)
     return replace(scope, team_ids=tuple(sorted(rows.values_list("team_id", flat=True))))
+
+
+def widest_scope(principal: Principal) -> Scope:
+    """Return a principal's widest scope; a key of one person sees that person's teams too.
+
+    Cost: no query, one in a transaction of its own for a key of one person.
+    """
+    scope = tenant_scope(principal)
+    if scope.user_id is None:
+        return scope
+    with scoped_transaction(scope):
+        return with_teams(scope)
 
 
 def require_act_for_anybody(*, principal: Principal) -> None:

@@ -76,18 +76,6 @@ class _Reach:
     person: EndUser | None = None
 
 
-def scope_of(principal: Principal) -> Scope:
-    """Return a principal's widest scope; a key of one person sees that person's teams too.
-
-    Cost: no query, one for a key of one person.
-    """
-    scope = access.tenant_scope(principal)
-    if scope.user_id is None:
-        return scope
-    with scoped_transaction(scope):
-        return access.with_teams(scope)
-
-
 def list_items(
     *, principal: Principal, whose: Whose, category: str | None, now: datetime
 ) -> ScopedQuerySet[MemoryItem]:
@@ -98,7 +86,7 @@ def list_items(
     Raises:
         ForbiddenError: The key may not act for this person.
     """
-    scope = scope_of(principal)
+    scope = access.widest_scope(principal)
     with scoped_transaction(scope):
         reach = _reading(principal, scope, whose)
         rows = active_items(scope=scope, now=now).select_related("end_user")
@@ -119,7 +107,7 @@ def read_item(
         NotFoundError: There is none, or its owner is unknown.
         ForbiddenError: The key may not act for this person.
     """
-    scope = scope_of(principal)
+    scope = access.widest_scope(principal)
     with scoped_transaction(scope):
         reach = _reading(principal, scope, whose)
         if reach is None:
@@ -145,7 +133,7 @@ def history_of(
         ForbiddenError: As `read_item`.
     """
     item = read_item(principal=principal, whose=whose, category=category, key=key, now=now)
-    rows = MemoryItemVersion.objects.in_scope(scope_of(principal))
+    rows = MemoryItemVersion.objects.in_scope(access.widest_scope(principal))
     return rows.filter(item_id=item.pk)
 
 
@@ -205,7 +193,7 @@ def delete(*, principal: Principal, whose: Whose, category: str, key: str, now: 
         ForbiddenError: The key may not write for this owner, or not what a person prefers.
     """
     _require_to_write(principal, category)
-    scope = scope_of(principal)
+    scope = access.widest_scope(principal)
     with scoped_transaction(scope):
         reach = _reading(principal, scope, whose)
         if reach is None:

@@ -67,18 +67,6 @@ class Filters:
     kind: str | None = None
 
 
-def reach_of(principal: Principal) -> Scope:
-    """Return a principal's widest scope; a key of one person sees that person's teams too.
-
-    Cost: no query, one for a key of one person.
-    """
-    scope = access.tenant_scope(principal)
-    if scope.user_id is None:
-        return scope
-    with scoped_transaction(scope):
-        return access.with_teams(scope)
-
-
 def submit(
     *, principal: Principal, upload: Upload, now: datetime
 ) -> tuple[KnowledgeDocument, bool]:
@@ -111,7 +99,7 @@ def documents_of(*, principal: Principal, filters: Filters) -> ScopedQuerySet[Kn
 
     Of an unknown person or team there are none.
     """
-    scope = reach_of(principal)
+    scope = access.widest_scope(principal)
     rows = _shown_to(principal, scope).defer("content")
     if not _acts_for_anybody(principal):
         rows = rows.filter(end_user__isnull=True, team__isnull=True)
@@ -135,7 +123,7 @@ def read_document(*, principal: Principal, document_id: str) -> KnowledgeDocumen
     Raises:
         NotFoundError: It is unknown, or out of this principal's reach.
     """
-    scope = reach_of(principal)
+    scope = access.widest_scope(principal)
     with scoped_transaction(scope):
         return _document(principal, scope, document_id)
 
@@ -148,7 +136,7 @@ def admit(*, principal: Principal, document_id: str, now: datetime) -> Knowledge
         ForbiddenError: It is seen by this key, but belongs to others as well.
         AlreadyDecidedError: It was refused.
     """
-    scope = reach_of(principal)
+    scope = access.widest_scope(principal)
     with scoped_transaction(scope):
         _require_to_change(principal, _document(principal, scope, document_id))
         return decisions.admit_document(scope=scope, document_id=document_id, now=now)
@@ -164,7 +152,7 @@ def refuse(
         ForbiddenError: It is seen by this key, but belongs to others as well.
         AlreadyDecidedError: It was admitted.
     """
-    scope = reach_of(principal)
+    scope = access.widest_scope(principal)
     with scoped_transaction(scope):
         _require_to_change(principal, _document(principal, scope, document_id))
         return decisions.refuse_document(
@@ -179,7 +167,7 @@ def delete(*, principal: Principal, document_id: str, now: datetime) -> None:
         NotFoundError: As `read_document`.
         ForbiddenError: It is seen by this key, but belongs to others as well.
     """
-    scope = reach_of(principal)
+    scope = access.widest_scope(principal)
     with scoped_transaction(scope):
         _require_to_change(principal, _document(principal, scope, document_id))
         decisions.delete_document(scope=scope, document_id=document_id, now=now)

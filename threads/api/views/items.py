@@ -10,6 +10,7 @@ from drf_spectacular.utils import OpenApiExample
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+from governance import access
 from governance.items import service
 from governance.items.clearing import Words
 from governance.items.service import ItemWish, Whose
@@ -60,7 +61,7 @@ class _ItemsView(ApiView):
     @cached_property
     def scope(self) -> Scope:
         """The principal's widest scope, its teams with it."""
-        return service.scope_of(self.principal)
+        return access.widest_scope(self.principal)
 
     def whose(self, given: dict[str, Any]) -> Whose:
         """Return whose items are meant, in the role that the key may see.

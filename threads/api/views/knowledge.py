@@ -11,6 +11,7 @@ from django.utils.functional import cached_property
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+from governance import access
 from governance.knowledge import documents
 from governance.knowledge.admission import MOST_TITLE_CHARACTERS
 from governance.knowledge.documents import Filters, Upload
@@ -60,7 +61,7 @@ class _KnowledgeView(ApiView):
     @cached_property
     def scope(self) -> Scope:
         """The principal's widest scope, its teams with it."""
-        return documents.reach_of(self.principal)
+        return access.widest_scope(self.principal)
 
 
 class DocumentsView(_KnowledgeView):
