@@ -52,7 +52,7 @@ class HasKeyScope(BasePermission):
         method = "GET" if request.method == "HEAD" else str(request.method)
         if not hasattr(view, method.lower()) or method == "OPTIONS":
             return True  # Nothing is served; the answer is 405.
-        wanted = view.key_scopes.get(method)
+        wanted = view.key_scope_for(method)
         principal = request.auth
         if wanted is None or not isinstance(principal, Principal):
             raise ForbiddenError

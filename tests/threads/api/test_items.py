@@ -192,6 +192,9 @@ def test_preferences_need_a_key_that_governs(a: Place) -> None:
     path = "/v1/memories/user_preferences/course?user_id=learner"
     assert code_of(plain.delete(path)) == (403, "forbidden")
     assert put(plain, "notes", title="Notes").json()["tier"] == "stated"
+    judge = Api(make_key(a.tenant, ("read", "govern")))
+    assert put(judge, category="user_preferences").status_code == 200
+    assert code_of(put(judge, "more_notes", title="More notes")) == (403, "forbidden")
     assert a.api.delete(path).status_code == 204
 
 

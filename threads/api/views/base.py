@@ -83,6 +83,10 @@ class ApiView(APIView):
     parameters: ClassVar[Mapping[str, frozenset[str]]] = {}
     http_method_names = ["get", "head", "post", "put", "patch", "delete"]
 
+    def key_scope_for(self, method: str) -> KeyScope | None:
+        """Return the scope that a method needs on this very path; None refuses it."""
+        return self.key_scopes.get(method)
+
     def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:
         """Authenticate, check the key's scope, then path, query and body headers.
 

@@ -116,6 +116,13 @@ class ItemView(_ItemsView):
     key_scopes = {"GET": KeyScope.READ, "PUT": KeyScope.WRITE, "DELETE": KeyScope.WRITE}
     parameters = {"GET": _WHOSE, "PUT": frozenset({"force"}), "DELETE": _WHOSE}
 
+    def key_scope_for(self, method: str) -> KeyScope | None:
+        """As declared; preferences are changed by who governs, who need not write besides."""
+        is_preference = self.kwargs.get("category") == ItemCategory.USER_PREFERENCES
+        if is_preference and method in ("PUT", "DELETE"):
+            return KeyScope.GOVERN
+        return super().key_scope_for(method)
+
     @operation(
         "read_memory",
         tag="Memory",
