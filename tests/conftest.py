@@ -19,6 +19,7 @@ import psycopg
 import pytest
 from django.core.management import call_command
 from django.db import connections
+from django.utils import translation
 from psycopg import sql
 
 from config.local.postgres import EmbeddedPostgres
@@ -92,3 +93,10 @@ def empty_tables(superuser_url: str) -> None:
         connection.execute("SET session_replication_role = replica")
         names = sql.SQL(", ").join(sql.Identifier(row[0]) for row in rows)
         connection.execute(sql.SQL("TRUNCATE {} RESTART IDENTITY").format(names))
+
+
+@pytest.fixture(autouse=True)
+def _no_language_left() -> Iterator[None]:
+    """A page asked for in Chinese leaves that language to the thread; the next test begins anew."""
+    yield
+    translation.deactivate()

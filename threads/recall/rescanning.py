@@ -14,6 +14,8 @@ from datetime import datetime
 from functools import partial
 from typing import Any, Final
 
+from django.utils import translation
+
 from governance import audit, gate
 from governance.core.clearing import StatedFact, clear_fact
 from governance.items.similarity import key_and_title
@@ -114,7 +116,8 @@ def rescan(*, scope: Scope, now: datetime) -> RescanReport:
         (MemoryItem.objects.in_scope(scope), _item),
         (CoreFact.objects.in_scope(scope), _fact),
     ):
-        name = str(rows.model._meta.verbose_name_plural)
+        with translation.override("en"):  # a command's output is read by programs
+            name = str(rows.model._meta.verbose_name_plural)
         for row in _each(scope, rows):
             run.report.looked_at[name] += 1
             look(run, name, row)
