@@ -64,11 +64,7 @@ def core_of(*, principal: Principal, user_id: str, as_of: datetime | None = None
         if as_of is not None:
             found = facts.facts_of(scope=scope, end_user_id=person.pk, as_of=as_of)
         waiting = list(candidates.waiting(scope=scope, end_user_id=person.pk)[:MOST_CANDIDATES])
-    conflicts = {
-        one.pk: [fact.pk for fact in candidates.conflicts_of(candidate=one, facts=held)]
-        for one in waiting
-    }
-    return CoreMemory(facts=found, waiting=waiting, conflicts=conflicts)
+    return CoreMemory(facts=found, waiting=waiting, conflicts=_ended_by(waiting, held))
 
 
 def add(*, principal: Principal, user_id: str, fact: str, subject: str, now: datetime) -> Added:
@@ -100,8 +96,17 @@ def conflicts_with(
     scope = access.tenant_scope(principal).narrowed(user_id=candidate.end_user_id)
     with scoped_transaction(scope):
         held = facts.facts_of(scope=scope, end_user_id=candidate.end_user_id)
-    ended = candidates.conflicts_of(candidate=candidate, facts=held)
-    return {candidate.pk: [fact.pk for fact in ended]}
+    return _ended_by([candidate], held)
+
+
+def _ended_by(
+    waiting: Sequence[CoreCandidate], held: Sequence[CoreFact]
+) -> Mapping[str, Sequence[str]]:
+    """Return the ids of the facts that each candidate would end, by the candidate's id."""
+    return {
+        one.pk: [fact.pk for fact in candidates.conflicts_of(candidate=one, facts=held)]
+        for one in waiting
+    }
 
 
 def evicted_at(*, principal: Principal, candidate: CoreCandidate, at: datetime) -> list[str]:

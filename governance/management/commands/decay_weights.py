@@ -28,8 +28,8 @@ class Command(AnyTenantCommand):
         reports = [
             decay(scope=scope, now=now, is_dry_run=is_dry_run) for scope in self.scopes(options)
         ]
-        counts = {"decayed": sum(report.decayed for report in reports)}
         if len(reports) == 1:
             self.show(options, asdict(reports[0]))
-        else:
-            self.show(options, {**counts, "is_dry_run": is_dry_run, "tenants": len(reports)})
+            return
+        decayed = sum(report.decayed for report in reports)
+        self.show(options, {"decayed": decayed, "is_dry_run": is_dry_run, "tenants": len(reports)})
