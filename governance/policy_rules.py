@@ -139,6 +139,7 @@ RULES: Final[Mapping[str, Rule]] = {
     "four_eyes": _switch(is_on=False),
     "govern_with_write": _switch(is_on=False),
     "knowledge_admit": _switch(is_on=False),
+    "erase_entities": _switch(is_on=True),
     "knowledge_kinds": _names(
         "article artifact faq handbook manual note policy reference report", refused=PROCESS_KINDS
     ),
@@ -154,8 +155,8 @@ RULES: Final[Mapping[str, Rule]] = {
 }
 # What no agent can have otherwise than its tenant: who decides, and what is kept how long.
 TENANT_ONLY: Final = frozenset(
-    "four_eyes govern_with_write knowledge_admit knowledge_kinds retention_messages_days"
-    " retention_recall_days retention_traces_days retention_audit_days".split()
+    "erase_entities four_eyes govern_with_write knowledge_admit knowledge_kinds"
+    " retention_messages_days retention_recall_days retention_traces_days retention_audit_days".split()
 )
 _NAME: Final = re.compile(r"[a-z][a-z0-9_]{0,39}")
 _WEIGHTS = ("weight_relevance", "weight_recency", "weight_credence", "weight_frequency")

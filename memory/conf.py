@@ -97,3 +97,13 @@ def recall_cache_bytes() -> int:
 def default_embedding_model() -> str:
     """Return the shipped embedding model that tenants begin with; `none` switches vectors off."""
     return str(settings.CREDENCE_EMBEDDING_MODEL)
+
+
+def erasure_ledger_path() -> Path:
+    """Return the file outside the database that remembers erasures and holds (JSON lines)."""
+    return Path(settings.CREDENCE_ERASURE_LEDGER)
+
+
+def audit_heads_path() -> Path:
+    """Return the file outside the database that the heads of audit chains are written to."""
+    return Path(settings.CREDENCE_AUDIT_HEADS)

@@ -11,7 +11,8 @@ from typeid import TypeID
 
 PREFIXES = frozenset(
     "tn usr team tmem key prov ag th run msg node art mem fact ccand ent ecand corr smp doc chunk "
-    "rec job era aud op step idem ctx pol fit sum idx vec emb shelf mver eev emrg ext blk".split()
+    "rec job era aud op step idem ctx pol fit sum idx vec emb shelf mver eev emrg ext blk "
+    "disc seal hold exp use".split()
 )
 _SHAPE = re2.compile(r"^[a-z]{2,8}_[0-7][0-9a-hjkmnp-tv-z]{25}$")
 

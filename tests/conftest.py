@@ -72,6 +72,13 @@ def django_db_setup(database_urls: DatabaseUrls, django_db_blocker: Any) -> Iter
         connections.close_all()
 
 
+@pytest.fixture(autouse=True)
+def _files_outside(settings: Any, tmp_path: Path) -> None:
+    """A ledger of erasures and a file of audit heads of each test's own."""
+    settings.CREDENCE_ERASURE_LEDGER = str(tmp_path / "erasures.jsonl")
+    settings.CREDENCE_AUDIT_HEADS = str(tmp_path / "audit_heads.jsonl")
+
+
 @pytest.fixture
 def committed_db(
     django_db_setup: None, django_db_blocker: Any, superuser_url: str

@@ -226,3 +226,8 @@ LOGGING = {
         "httpx": {"level": "ERROR"},
     },
 }
+
+# Kept outside the database, so that a restored backup is known for one: what was erased, and how
+# far each tenant's audit chain had come. Put them on another disk than the database's.
+CREDENCE_ERASURE_LEDGER = env.text("CREDENCE_ERASURE_LEDGER", str(CREDENCE_VAR / "erasures.jsonl"))
+CREDENCE_AUDIT_HEADS = env.text("CREDENCE_AUDIT_HEADS", str(CREDENCE_VAR / "audit_heads.jsonl"))

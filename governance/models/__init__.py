@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
-from governance.models.audit import AuditEntry
+from governance.models.audit import (
+    AuditEntry,
+    AuditLeaf,
+    AuditPending,
+    AuditSeal,
+    Disclosure,
+    DisclosureKind,
+)
 from governance.models.candidate import (
     BulkDecision,
     BulkStatus,
@@ -13,6 +20,15 @@ from governance.models.candidate import (
     Extraction,
 )
 from governance.models.correction import Correction
+from governance.models.erasure import (
+    Erasure,
+    ErasureMode,
+    ErasureOrigin,
+    ErasureStatus,
+    ExportLink,
+    LegalHold,
+    Verified,
+)
 from governance.models.grants import (
     AgentGroupGrant,
     AgentUserGrant,
@@ -33,17 +49,28 @@ __all__ = [
     "AgentUserGrant",
     "ApiKey",
     "AuditEntry",
+    "AuditLeaf",
+    "AuditPending",
+    "AuditSeal",
     "BulkDecision",
     "BulkStatus",
     "CandidateStatus",
     "CoreCandidate",
     "Correction",
+    "Disclosure",
+    "DisclosureKind",
     "EndUserGroupGrant",
     "EndUserUserGrant",
     "EntityCandidate",
     "EntityCandidateStatus",
+    "Erasure",
+    "ErasureMode",
+    "ErasureOrigin",
+    "ErasureStatus",
+    "ExportLink",
     "Extraction",
     "KeyScope",
+    "LegalHold",
     "TeamGroupGrant",
     "TeamUserGrant",
     "TenantGroupGrant",
@@ -51,4 +78,5 @@ __all__ = [
     "TenantUserGrant",
     "ThreadGroupGrant",
     "ThreadUserGrant",
+    "Verified",
 ]

@@ -10,10 +10,11 @@ from memory.querysets import ScopedManager
 
 
 class TenantStatus(models.TextChoices):
-    """Whether a tenant's keys are served."""
+    """Whether a tenant's keys are served; of one that has ended only records are left."""
 
     ACTIVE = "active"
     SUSPENDED = "suspended"
+    ENDED = "ended"
 
 
 class Tenant(models.Model):
@@ -56,16 +57,21 @@ class Tenant(models.Model):
 
 
 class EndUser(TenantModel):
-    """A person the tenant serves, known by the tenant's own `user_id`; created on first write."""
+    """A person the tenant serves, known by the tenant's own `user_id`; created on first write.
+
+    An erasure first sets `erasing_at` and takes the `user_id` away, so that nobody finds the person
+    any more, and at its end deletes this row: from then on the database refuses whatever names it.
+    """
 
     walls = Walls(user="id")
     personal = frozenset({"user_id"})
-    kept = frozenset({"id", "tenant", "epoch", "created_at"})
+    kept = frozenset({"id", "tenant", "epoch", "created_at", "erasing_at"})
 
     id = id_field("usr")
     user_id = models.CharField(max_length=255)
     epoch = models.PositiveIntegerField(default=1)
     created_at = models.DateTimeField(default=timezone.now)
+    erasing_at = models.DateTimeField(null=True)
 
     class Meta:
         permissions = [("act_for_user", "May act for this end user")]

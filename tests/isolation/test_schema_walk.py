@@ -49,6 +49,7 @@ FRAMEWORK_TABLES = {
 # Indexes that do not start with the tenant, each with the reason.
 UNLED_INDEXES = {
     "governance_apikey_prefix_key": "a key is found by its prefix before a tenant is known",
+    "erasure_open_idx": "the control queue asks for open erasures of all tenants",
     "job_due_idx": "the sweep asks for due jobs of all tenants",
     "run_unfinished_lease_idx": "the sweep asks for run out leases of all tenants",
     "memory_tenant_slug_key": "the tenant itself",

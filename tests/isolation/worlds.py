@@ -40,6 +40,7 @@ from tests.factories import (
     make_thread,
     scope_of,
 )
+from tests.isolation.chain_rows import fill_chain, fill_person_chain
 from tests.isolation.learned_rows import fill_learned, fill_vocabulary
 from tests.isolation.recall_rows import Spares, fill_person, fill_shared, make_model, recall
 from threads.models import (
@@ -60,6 +61,10 @@ _numbers = count(1)
 # New rows that copy another one but for what makes them distinct, where a key would refuse them
 # before the constraint that is meant.
 FRESH: Mapping[str, Mapping[str, Any]] = {
+    "governance_auditleaf": {"position": 77},
+    "governance_auditseal": {"seq": 77},
+    "governance_erasure": {"subject_id": "usr_another"},
+    "governance_legalhold": {"subject_id": "usr_another"},
     "governance_apikey": {"prefix": "zz9zz9zz"},
     "governance_corecandidate": {"fact_key": "another"},
     "governance_entitycandidate": {"term_key": "another"},
@@ -79,6 +84,7 @@ FRESH: Mapping[str, Mapping[str, Any]] = {
     "threads_agent": {"name": "another"},
     "threads_artifact": {"name": "another"},
     "threads_idempotencyrecord": {"idempotency_key": "another"},
+    "threads_keptusage": {"day": NOW.date() + timedelta(days=1)},
     "threads_message": {"position": 77},
     "threads_provider": {"name": "another"},
     "threads_run": {"seq": 77, "external_id": None, "import_key": None},
@@ -159,6 +165,8 @@ def make_world() -> World:
         spares = fill_shared(tenant, model, mark)
         for person in people:
             fill_vocabulary(tenant, person.run, f"{mark}{person.row.pk[-6:]} ")
+            fill_person_chain(person.run, mark)
+        fill_chain(tenant, agent)
         TokenFit.objects.create(tenant=tenant, provider=provider, model=f"{mark}model")
     change_policy(scope=scope, changes={"recent_turns": 3}, now=NOW)
     with scoped_transaction(scope):

@@ -6,6 +6,7 @@ from threads.models.agent import Agent, Language, ThreadStrategy
 from threads.models.artifact import Artifact
 from threads.models.context_trace import ContextTrace
 from threads.models.idempotency import IdempotencyRecord
+from threads.models.kept_usage import KeptUsage
 from threads.models.message import Message, MessageRole
 from threads.models.provider import Locality, Provider, ProviderKind
 from threads.models.run import FINAL, Run, RunOrigin, RunStatus, RunTrace
@@ -19,6 +20,7 @@ __all__ = [
     "Artifact",
     "ContextTrace",
     "IdempotencyRecord",
+    "KeptUsage",
     "Language",
     "Locality",
     "Message",
