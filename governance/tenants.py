@@ -11,6 +11,7 @@ from django.db import IntegrityError, transaction
 
 from governance import access, audit
 from governance.permissions import Role
+from governance.tombstones import next_epoch
 from memory.errors import ConflictError, InvalidInputError, NotFoundError
 from memory.ids import is_id, new_id
 from memory.models import EndUser, Tenant
@@ -105,9 +106,12 @@ def same_in_any_form(name: str) -> str:
 
 
 def find_end_user(*, scope: Scope, user_id: str) -> EndUser | None:
-    """Return the person with this tenant-given or `usr_` id, never creating one. Cost: one query."""
+    """Return the person with this tenant-given or `usr_` id, never creating one. Cost: one query.
+
+    Who is being erased is not there any more.
+    """
     user_id = same_in_any_form(user_id)
-    rows = EndUser.objects.in_scope(scope)
+    rows = EndUser.objects.in_scope(scope).filter(erasing_at__isnull=True)
     if is_id(user_id, prefix="usr"):
         return rows.filter(pk=user_id).first()
     return rows.filter(user_id=user_id).first()
@@ -117,7 +121,8 @@ def ensure_end_user(*, scope: Scope, user_id: str, now: datetime) -> EndUser:
     """Return the person with this tenant-given id, created on first write.
 
     Fifty first messages at once make one person: the unique key decides, inside a savepoint so that
-    the caller's transaction lives on. Cost: one query, two more for a new person.
+    the caller's transaction lives on. Who comes back after an erasure is a new person of a later
+    epoch. Cost: one query, three more for a new person.
 
     Raises:
         ReservedUserIdError: The id can not be a tenant's own.
@@ -132,7 +137,12 @@ def ensure_end_user(*, scope: Scope, user_id: str, now: datetime) -> EndUser:
     if scope.user_id is not None:
         raise access.ForbiddenError("This key is limited to another user.")
     check_user_id(user_id)
-    person = EndUser(tenant_id=scope.tenant_id, user_id=user_id, created_at=now)
+    person = EndUser(
+        tenant_id=scope.tenant_id,
+        user_id=user_id,
+        epoch=next_epoch(scope=scope, user_id=user_id),
+        created_at=now,
+    )
     try:
         with transaction.atomic():
             person.save(force_insert=True)

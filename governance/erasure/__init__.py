@@ -1,0 +1,1 @@
+"""Erasing persons: requests, holds, the work itself, the search for what is left, receipts."""
