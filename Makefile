@@ -29,7 +29,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 unexport PYTHONPATH PYTHONHOME VIRTUAL_ENV DJANGO_SETTINGS_MODULE
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-16 test-all lint format lock bench eval crash browser messages clean
+.PHONY: help run test test-16 test-all lint format lock bench eval crash soak soak-short audit browser messages clean
 
 help: ## List the targets
 	@sed -n 's/^\([a-z0-9-]*\):.*## \(.*\)/  make \1|\2/p' Makefile | \
@@ -45,7 +45,7 @@ test-16: $(STAMP) ## Run what touches the database on PostgreSQL 16, which the s
 	@PG_VERSION=16 exec $(BIN)/python -m pytest -n $(WORKERS) $(ON_16) $(TESTARGS)
 
 test-all: $(STAMP) ## Run the tests and the slow ones
-	@exec $(BIN)/python -m pytest -n $(WORKERS) -m "not bench and not crash and not browser" $(TESTARGS)
+	@exec $(BIN)/python -m pytest -n $(WORKERS) -m "not bench and not crash and not browser and not soak" $(TESTARGS)
 
 bench: $(STAMP) ## Measure; reports, asserts nothing
 	@exec $(BIN)/python -m pytest -m bench -p no:randomly -s --timeout 1200 $(TESTARGS)
@@ -55,6 +55,12 @@ eval: $(STAMP) ## Measure what search finds; needs ../shared (EVALARGS="--sets l
 
 crash: $(STAMP) ## Kill real processes at every step and count what survives
 	@exec $(BIN)/python -m pytest -m crash -p no:randomly --timeout 600 $(TESTARGS)
+
+soak: $(STAMP) ## Traffic with faults for SOAK_MINUTES (30); writes docs/soak.md (see tests/soak/run.py)
+	@exec $(BIN)/python -m tests.soak.run
+
+soak-short: $(STAMP) ## The same for a minute, as a test
+	@exec $(BIN)/python -m pytest -m soak -p no:randomly --timeout 900 $(TESTARGS)
 
 browser: $(STAMP) ## Walk through a staff day in headless Chromium; writes docs/figures/governance
 	@exec $(BIN)/python -m pytest -m browser -p no:randomly --timeout 600 $(TESTARGS)

@@ -1,0 +1,1 @@
+"""The soak: a whole Credence under steady traffic and faults for a stated time (`make soak`)."""
