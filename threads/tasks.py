@@ -11,15 +11,19 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Protocol
+from functools import partial
+from typing import Final, Protocol
 
 from django.db import connection
 from django.utils import timezone
 
+from governance.erasure.restored import is_restored
+from governance.erasure.tagging import tagged_eraser
+from governance.erasure.work import work_erasures
 from memory import lanes
 from memory.conf import job_timeout_seconds
 from memory.errors import CredenceError
-from memory.jobs.bell import ring
+from memory.jobs.bell import ring, ring_control
 from memory.jobs.book import WORKER, claim, complete, due_jobs, fail, worker_scope
 from memory.jobs.deadline import job_deadline
 from memory.jobs.records import Claim, LeaseLostError
@@ -48,6 +52,8 @@ logger = logging.getLogger("credence.worker")
 _BATCH = 20
 # A lane is leased for one job and this much more, and shows life between jobs.
 _LEASE_MARGIN_SECONDS = 15
+# One tick's share; what is left of an erasure then waits for the next bell.
+_ERASING_SECONDS: Final = 20.0
 
 
 class Handler(Protocol):
@@ -112,15 +118,31 @@ def control_tick() -> None:
     """Show the control queue's life and sweep; the queue's entry point, so no exception leaves."""
     try:
         lanes.beat(name=lanes.CONTROL)
+        if is_restored():
+            logger.warning("erasures_not_reapplied", extra={"lane": lanes.CONTROL})
+            return
         sweep(
             now=timezone.now(),
             find_roll=find_roll,
             find_nodes=find_nodes,
             find_lost=create_missing_jobs,
         )
+        _erase()
     except Exception as error:  # noqa: BLE001 - as in drain
         logger.error("control_tick_failed", extra={"code": _code_of(error)})  # noqa: TRY400
         _replace_broken_connection()
+
+
+def _erase() -> None:
+    """Go on with erasures for a while, showing life; ring for what is left, and for the search."""
+    report = work_erasures(
+        now=timezone.now(),
+        within_seconds=_ERASING_SECONDS,
+        tagged=tagged_eraser(),
+        between=partial(lanes.beat, name=lanes.CONTROL),
+    )
+    if report.is_more:
+        ring_control()
 
 
 def create_missing_jobs(*, alias: str, now: datetime) -> int:
@@ -136,6 +158,11 @@ def work_lane(*, lane: int, handlers: Mapping[str, Handler]) -> DrainReport:
     that one bell never comes near the queue's own timeout.
     """
     name = lanes.lane_name(lane)
+    if is_restored():
+        # Alive, so that the supervisor lets it be, but erased persons' jobs stay undone.
+        lanes.beat(name=name)
+        logger.warning("erasures_not_reapplied", extra={"lane": lane})
+        return DrainReport()
     seconds = job_timeout_seconds() + _LEASE_MARGIN_SECONDS
     lease = lanes.take(name=name, holder=this_process(), seconds=seconds)
     if lease is None:

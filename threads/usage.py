@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
 from typing import Any, Final
 
-from django.db.models import Count, F, Q, Sum, Value
+from django.db.models import Aggregate, Count, F, Q, Sum, Value
 from django.db.models.functions import TruncDate
 
 from governance import access
@@ -16,7 +16,7 @@ from governance.access import Principal
 from memory.models import MemoryOp
 from memory.querysets import ScopedQuerySet
 from memory.rls import scoped_transaction
-from threads.models import Run, RunOrigin
+from threads.models import KeptUsage, Run, RunOrigin
 
 GROUPS: Final = ("day", "agent", "kind")
 RUN_KIND: Final = "run"
@@ -78,23 +78,33 @@ def report(
 ) -> UsageReport:
     """Return what was used from `from_at` to before `to_at`; unnamed ends are open.
 
-    Only runs that Credence made count; recorded and imported turns cost nothing. Cost: two
-    aggregates over the period.
+    Only runs that Credence made count; recorded and imported turns cost nothing. Of runs that were
+    erased the sums of each day are left: they count where the whole day lies in the period. Cost:
+    three aggregates over the period.
     """
     scope = access.tenant_scope(principal)
     runs = Run.objects.in_scope(scope).filter(origin=RunOrigin.RUN)
     ops = MemoryOp.objects.in_scope(scope)
+    # Sums are nobody's: a key of one person sees what that person used, which is none of them.
+    kept = KeptUsage.objects.in_scope(scope)
+    kept = kept.none() if principal.end_user_id is not None else kept
     if principal.agent_id is not None:
-        runs, ops = (
+        runs, ops, kept = (
             runs.filter(agent_id=principal.agent_id),
             ops.filter(agent_id=principal.agent_id),
+            kept.filter(agent_id=principal.agent_id),
         )
     runs = runs.filter(_within("created_at", from_at, to_at))
     ops = ops.filter(_within("at", from_at, to_at))
+    kept = kept.filter(_whole_days(from_at, to_at))
     run_key = {"day": TruncDate("created_at", tzinfo=UTC), "agent": F("agent_id")}
     op_key = {"day": TruncDate("at", tzinfo=UTC), "agent": F("agent_id")}
+    kept_key = {"day": F("day"), "agent": F("agent_id")}
     with scoped_transaction(scope):
-        by_runs = _grouped(runs, run_key.get(group_by, Value(RUN_KIND)))
+        by_runs = _added(
+            _grouped(runs, run_key.get(group_by, Value(RUN_KIND))),
+            _grouped(kept, kept_key.get(group_by, Value(RUN_KIND)), count=Sum("runs")),
+        )
         by_ops = _grouped(ops, op_key.get(group_by, F("kind")))
     keys = sorted({*by_runs, *by_ops})
     rows = tuple(
@@ -113,8 +123,28 @@ def _within(column: str, from_at: datetime | None, to_at: datetime | None) -> Q:
     return wanted
 
 
-def _grouped(rows: ScopedQuerySet[Any], key: Any) -> dict[str, Figures]:
-    found = rows.annotate(usage_key=key).values("usage_key").annotate(**_SUMS).order_by("usage_key")
+def _whole_days(from_at: datetime | None, to_at: datetime | None) -> Q:
+    """Return which days (UTC) lie in the period from their first moment to their last."""
+    wanted = Q()
+    if from_at is not None:
+        first = from_at.astimezone(UTC)
+        is_midnight = first.time() == time(0)
+        wanted &= Q(day__gte=first.date() if is_midnight else first.date() + timedelta(days=1))
+    if to_at is not None:
+        wanted &= Q(day__lt=to_at.astimezone(UTC).date())
+    return wanted
+
+
+def _added(some: dict[str, Figures], more: dict[str, Figures]) -> dict[str, Figures]:
+    keys = {*some, *more}
+    return {key: some.get(key, Figures()) + more.get(key, Figures()) for key in keys}
+
+
+def _grouped(
+    rows: ScopedQuerySet[Any], key: Any, *, count: Aggregate | None = None
+) -> dict[str, Figures]:
+    sums = {**_SUMS, "n": count} if count is not None else _SUMS
+    found = rows.annotate(usage_key=key).values("usage_key").annotate(**sums).order_by("usage_key")
     return {
         _word(row["usage_key"]): Figures(
             count=row["n"],

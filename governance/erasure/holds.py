@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from datetime import datetime
+from typing import Literal
 
-from governance import audit
+from governance import audit, ledger
 from governance.erasure.people import lock_person, one_tenant
 from governance.erasure.problems import ErasureRunningError
+from governance.ledger import LedgerEntry
 from governance.models.erasure import Erasure, ErasureStatus, LegalHold
+from governance.tombstones import hmacs_of
 from memory.models import EndUser
 from memory.querysets import ScopedQuerySet
 from memory.rls import scoped_transaction
@@ -50,6 +53,8 @@ def place_hold(*, scope: Scope, person: EndUser, reason: str, now: datetime) -> 
             now=now,
             detail={"hold": hold.pk},
         )
+        # Before the commit: better a hold too many after a restore than one too few.
+        ledger.append(entry=_entry("held", hold, locked, now))
     return hold
 
 
@@ -75,12 +80,27 @@ def release_hold(*, scope: Scope, person: EndUser, now: datetime) -> LegalHold |
             now=now,
             detail={"hold": hold.pk},
         )
+    ledger.append(entry=_entry("released", hold, person, now))
     return hold
 
 
 def active_hold(*, scope: Scope, subject_id: str) -> LegalHold | None:
     """Return the hold that is on a person now. Inside the caller's transaction; one query."""
     return _active(scope, subject_id).first()
+
+
+def _entry(
+    kind: Literal["held", "released"], hold: LegalHold, person: EndUser, now: datetime
+) -> LedgerEntry:
+    return LedgerEntry(
+        kind=kind,
+        id=hold.pk,
+        tenant_id=hold.tenant_id,
+        subject_id=hold.subject_id,
+        hmacs=hmacs_of(tenant_id=hold.tenant_id, user_id=person.user_id),
+        epoch=person.epoch,
+        at=now,
+    )
 
 
 def _active(scope: Scope, subject_id: str) -> ScopedQuerySet[LegalHold]:

@@ -10,6 +10,7 @@ from django.db import IntegrityError, transaction
 from django.utils import timezone
 
 from governance import audit
+from governance.erasure.counting import count_person
 from governance.erasure.holds import active_hold
 from governance.erasure.people import lock_person, one_tenant
 from governance.erasure.problems import (
@@ -18,7 +19,10 @@ from governance.erasure.problems import (
     LegalHoldError,
     UnknownKindsError,
 )
+from governance.erasure.subjects import subject_of
 from governance.erasure.tagging import tagged_eraser
+from governance.keys import revoke_key
+from governance.models import ApiKey
 from governance.models.erasure import Erasure, ErasureMode, ErasureOrigin, ErasureStatus
 from governance.tombstones import hmacs_of
 from memory.errors import NotFoundError
@@ -99,8 +103,17 @@ def request_erasure(
         )
         erasure.save(force_insert=True)
         _audit(scope, "erasure_requested", erasure, now)
+        if mode == ErasureMode.ALL:
+            _revoke_keys(scope, locked, now)
         ring_control()
     return erasure
+
+
+def _revoke_keys(scope: Scope, person: EndUser, now: datetime) -> None:
+    """Let the keys that are bound to the person be worth nothing from here on."""
+    keys_of_person = ApiKey.objects.in_scope(scope).filter(end_user_id=person.pk)
+    for key_id in keys_of_person.order_by("id").values_list("pk", flat=True):
+        revoke_key(scope=scope, key_id=key_id, now=now)
 
 
 def find_erasure(*, scope: Scope, erasure_id: str) -> Erasure:
@@ -176,7 +189,7 @@ def preview(
         kinds=sorted(set(kinds)),
         before_at=before_at,
     )
-    counts = _counts(scope, planned)
+    counts = _counts(scope, planned, person.user_id)
     now = timezone.now()
     with scoped_transaction(scope):
         is_held = active_hold(scope=scope, subject_id=person.pk) is not None
@@ -191,13 +204,13 @@ def preview(
     return Preview(counts=counts, is_held=is_held)
 
 
-def _counts(scope: Scope, planned: Erasure) -> dict[str, int]:
+def _counts(scope: Scope, planned: Erasure, user_id: str) -> dict[str, int]:
     if planned.mode == ErasureMode.TAGGED:
         person_scope = scope.narrowed(user_id=planned.subject_id)
         eraser = tagged_eraser()
         found = eraser(scope=person_scope, erasure=planned, hold=lambda: None, is_dry_run=True)
         return dict(found)
-    return {}
+    return dict(count_person(subject_of(planned, user_id=user_id)))
 
 
 def _audit(scope: Scope, action: str, erasure: Erasure, now: datetime) -> None:

@@ -28,6 +28,21 @@ class NoTaggedEraserError(CredenceError):
     code = "no_tagged_eraser"
 
 
+def refuse(
+    *,
+    scope: Scope,  # noqa: ARG001 - a TaggedEraser
+    erasure: Erasure,  # noqa: ARG001
+    hold: Callable[[], None],  # noqa: ARG001
+    is_dry_run: bool,  # noqa: ARG001
+) -> Mapping[str, int]:
+    """Erase nothing.
+
+    Raises:
+        NoTaggedEraserError: Always.
+    """
+    raise NoTaggedEraserError
+
+
 _registered: list[TaggedEraser] = []
 
 
@@ -37,11 +52,5 @@ def register(eraser: TaggedEraser) -> None:
 
 
 def tagged_eraser() -> TaggedEraser:
-    """Return the eraser that was made known.
-
-    Raises:
-        NoTaggedEraserError: None was.
-    """
-    if not _registered:
-        raise NoTaggedEraserError
-    return _registered[0]
+    """Return the eraser that was made known, or one that refuses."""
+    return _registered[0] if _registered else refuse

@@ -1,11 +1,41 @@
-"""Doing erasures: claiming them, going from step to step, and booking the end."""
+"""Doing erasures: claiming them, going from step to step, and booking the end.
+
+The Erasure row says how far it is, so that whoever claims it after a crash goes on from there. Each
+batch is a transaction of its own that first holds the row.
+"""
 
 from __future__ import annotations
 
+import importlib
+import logging
+import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Final
 
+from django.utils import timezone
+
+from governance.erasure import booking, hiding
+from governance.erasure.deleting import do_batch, is_narrow
+from governance.erasure.ending import end_person, finish
+from governance.erasure.plan import LAST, STEPS
+from governance.erasure.problems import ErasureLostError
+from governance.erasure.subjects import subject_of
 from governance.erasure.tagging import TaggedEraser
+from governance.models.erasure import Erasure, ErasureMode
+from memory.errors import CredenceError
+from memory.rls import scoped_transaction
+
+__all__ = ["TaggedEraser", "WorkReport", "do_erasure", "work_erasures"]
+_TAGGED: Final = "tagged"
+_log = logging.getLogger("credence.erasure")
+
+
+class _OutOfTimeError(CredenceError):
+    """The time of this round is up; the next one goes on."""
+
+    code = "erasure_paused"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,6 +52,142 @@ class WorkReport:
     is_more: bool = False
 
 
-def work_erasures(*, now: datetime, within_seconds: float, tagged: TaggedEraser) -> WorkReport:  # noqa: ARG001
-    """Claim and do the erasures that are due until the time is up."""
-    return WorkReport()
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Round:
+    """What bounds a round: when it has to end, and what is called between two batches."""
+
+    until: float
+    between: Callable[[], None]
+
+    def check(self) -> None:
+        """Show life, and stop when the time is up."""
+        self.between()
+        if time.monotonic() > self.until:
+            raise _OutOfTimeError
+
+
+def work_erasures(
+    *,
+    now: datetime,
+    within_seconds: float,
+    tagged: TaggedEraser,
+    between: Callable[[], None] = lambda: None,
+) -> WorkReport:
+    """Claim and do the erasures that are due, then verify the ended ones, until the time is up.
+
+    Args:
+        now: When the round began.
+        within_seconds: How long it may take; the batch then running is done to its end.
+        tagged: Does erasures of what is tagged.
+        between: Called between batches, to show life.
+    """
+    round_ = _Round(until=time.monotonic() + within_seconds, between=between)
+    done = failed = 0
+    while time.monotonic() < round_.until:
+        erasure = booking.claim(now=now)
+        if erasure is None:
+            left = max(0.0, round_.until - time.monotonic())
+            verified = verify_open(now=timezone.now(), within_seconds=left)
+            return WorkReport(done=done, failed=failed, verified=verified)
+        is_done = _attempt(erasure, round_, tagged)
+        done, failed = done + is_done, failed + (not is_done)
+    return WorkReport(done=done, failed=failed, is_more=True)
+
+
+def do_erasure(*, erasure_id: str, tagged: TaggedEraser, now: datetime) -> bool:
+    """Claim one erasure and do it to its end here and now; False if another process has it.
+
+    Raises:
+        CredenceError: What it failed of; it can be tried again.
+    """
+    erasure = booking.claim(now=now, erasure_id=erasure_id)
+    if erasure is None:
+        return False
+    try:
+        _do(erasure, _Round(until=float("inf"), between=lambda: None), tagged)
+    except ErasureLostError:
+        return False
+    except Exception as error:
+        booking.give_back(erasure, error_code=_code_of(error), now=timezone.now())
+        raise
+    return True
+
+
+def _attempt(erasure: Erasure, round_: _Round, tagged: TaggedEraser) -> bool:
+    """Go on with one erasure; whether that did not fail."""
+    try:
+        _do(erasure, round_, tagged)
+    except _OutOfTimeError:
+        booking.pause(erasure)
+    except ErasureLostError:
+        _log.info("erasure_lost", extra={"erasure_id": erasure.pk})
+    except Exception as error:  # noqa: BLE001 - one that fails must not stop the others
+        code = _code_of(error)
+        _log.error("erasure_failed", extra={"erasure_id": erasure.pk, "code": code})
+        booking.give_back(erasure, error_code=code, now=timezone.now())
+        return False
+    return True
+
+
+def _do(erasure: Erasure, round_: _Round, tagged: TaggedEraser) -> None:
+    hiding.collect_needles(erasure)
+    if erasure.erased_at is None and erasure.mode == ErasureMode.TAGGED:
+        _erase_tagged(erasure, tagged)
+    elif erasure.erased_at is None:
+        _erase_all(erasure, round_)
+    finish(erasure, now=timezone.now())
+
+
+def _erase_tagged(erasure: Erasure, tagged: TaggedEraser) -> None:
+    subject = subject_of(erasure)
+
+    def held() -> None:
+        booking.hold(erasure)
+
+    counts = tagged(scope=subject.own, erasure=erasure, hold=held, is_dry_run=False)
+    with scoped_transaction(subject.wide):
+        booking.hold(erasure)
+        booking.note(erasure, step=_TAGGED, counts=counts)
+        Erasure.objects.in_scope(subject.wide).filter(pk=erasure.pk).update(
+            erased_at=timezone.now()
+        )
+
+
+def _erase_all(erasure: Erasure, round_: _Round) -> None:
+    if hiding.hide(erasure, now=timezone.now()):
+        for step in _steps_left(erasure.step):
+            while _is_batch_done(erasure, step):
+                round_.check()
+            round_.check()
+    end_person(erasure, now=timezone.now())
+
+
+def _steps_left(step: str) -> tuple[str, ...]:
+    """Return the steps from the one that was being done when this began."""
+    if step == LAST:
+        return ()
+    return STEPS[STEPS.index(step) :] if step in STEPS else STEPS
+
+
+def _is_batch_done(erasure: Erasure, step: str) -> bool:
+    """Do one batch of a step, in a transaction of its own; whether anything went."""
+    subject = subject_of(erasure)
+    with scoped_transaction(subject.wide):
+        booking.hold(erasure)
+        with scoped_transaction(subject.own if is_narrow(step) else subject.wide):
+            gone = do_batch(step=step, subject=subject)
+        booking.note(erasure, step=step, counts=gone)
+    return any(gone.values())
+
+
+def _code_of(error: Exception) -> str:
+    return error.code if isinstance(error, CredenceError) else CredenceError.code
+
+
+def verify_open(*, now: datetime, within_seconds: float) -> int:
+    """Search for what is left of the erased, by governance.erasure.verifying."""
+    try:
+        verifying = importlib.import_module("governance.erasure.verifying")
+    except ModuleNotFoundError:
+        return 0
+    return int(verifying.verify_open(now=now, within_seconds=within_seconds))
