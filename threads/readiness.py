@@ -9,8 +9,10 @@ from typing import Final
 from django.db import DatabaseError, InterfaceError, connection
 from django.db.migrations.executor import MigrationExecutor
 
+from governance.erasure.restored import RestoredDatabaseError, is_restored
 from memory import lanes
 from memory.conf import heartbeat_seconds, lane_count
+from memory.errors import CredenceError
 
 _STALE_AFTER_BEATS: Final = 3
 
@@ -33,9 +35,20 @@ def missing_parts(*, now: datetime) -> tuple[NotReady, ...]:
         executor = MigrationExecutor(connection)
         if executor.migration_plan(executor.loader.graph.leaf_nodes()):
             return (_part("migrations", "pending", "Migrations wait to be applied."),)
-        return _stale_lanes(now)
+        return (*_restored(), *_stale_lanes(now))
     except (DatabaseError, InterfaceError):
         return (_part("database", "unreachable", "The database does not answer."),)
+
+
+def _restored() -> tuple[NotReady, ...]:
+    """Return that erased persons are back, or that nobody can tell."""
+    try:
+        if not is_restored():
+            return ()
+        error: CredenceError = RestoredDatabaseError()
+    except CredenceError as damaged:
+        error = damaged
+    return (_part("erasures", error.code, error.detail),)
 
 
 def _stale_lanes(now: datetime) -> tuple[NotReady, ...]:

@@ -22,6 +22,8 @@ CHECKS = {
     "maintenance",
     "lane control",
     "lane memory0",
+    "erasures",
+    "ledger",
     "data folder",
     "key peppers",
     "encryption keys",

@@ -97,6 +97,8 @@ STATUS: Final[Mapping[str, int]] = {
     "not_ready": 503,
     "readers_busy": 503,
     "database_unavailable": 503,
+    "erasures_not_reapplied": 503,
+    "ledger_damaged": 503,
     "provider_timeout": 504,
 }
 # A refused row is a fault of our own checks, but its answer must say no more than they would.

@@ -14,13 +14,17 @@ from django.db import Error as DatabaseError
 from django.db import connection, connections
 from django.db.migrations.executor import MigrationExecutor
 
+from governance import ledger
+from governance.erasure.restored import missing_erasures
+from governance.models.erasure import Erasure
 from memory import conf, lanes
 from memory.checks import wall_problems
 from memory.errors import CredenceError
 from memory.providers import crypto
-from memory.rls import MAINT_ALIAS
+from memory.rls import MAINT_ALIAS, maintenance_transaction
 
 _SILENT_AFTER_BEATS = 3
+_LEDGER_REMEDY = "Put the ledger's copy back in place (CREDENCE_ERASURE_LEDGER); keep copies of it."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,6 +96,8 @@ def _database() -> Iterator[Finding]:
     yield _maintenance()
     if pending.is_ok:
         yield from _worker()
+        yield _restored()
+        yield _ledger()
 
 
 def _pending_migrations() -> Finding:
@@ -142,6 +148,46 @@ def _worker() -> Iterator[Finding]:
             detail=f"last sign of life {beat:%Y-%m-%d %H:%M:%S} UTC" if beat else "never seen",
             remedy="" if is_ok else "Start the worker: manage.py worker",
         )
+
+
+def _restored() -> Finding:
+    """Look whether the ledger knows erasures or holds that the database does not."""
+    try:
+        missing = len(missing_erasures(is_whole=True))
+    except (CredenceError, DatabaseError, OSError) as error:
+        detail = f"can not be told ({type(error).__name__})"
+        remedy = "Put a copy of the ledger (CREDENCE_ERASURE_LEDGER) back in place."
+        return Finding(check="erasures", is_ok=False, detail=detail, remedy=remedy)
+    return Finding(
+        check="erasures",
+        is_ok=not missing,
+        detail=f"{missing} of the ledger are not in effect; nothing is served"
+        if missing
+        else "all of the ledger are in effect",
+        remedy="Run: manage.py reapply_erasures" if missing else "",
+    )
+
+
+def _ledger() -> Finding:
+    """Look whether the ledger is whole; without it a restore would bring persons back unnoticed."""
+    path = conf.erasure_ledger_path()
+    try:
+        with maintenance_transaction() as alias:
+            rows = Erasure.objects.using(alias).unscoped(reason="the ledger is all tenants'")
+            booked = set(rows.filter(ledgered_at__isnull=False).values_list("pk", flat=True))
+        lost = len(booked - {entry.id for entry in ledger.read()})
+        broken = ledger.broken_links()
+    except (CredenceError, DatabaseError, OSError) as error:
+        detail = f"{path} can not be read ({type(error).__name__})"
+        return Finding(check="ledger", is_ok=False, detail=detail, remedy=_LEDGER_REMEDY)
+    faults = [f"{lost} erasures are not in it"] if lost else []
+    faults += [f"line {broken[0]} does not fit the line before"] if broken else []
+    return Finding(
+        check="ledger",
+        is_ok=not faults,
+        detail=f"{path}: {', '.join(faults) or 'whole'}",
+        remedy=_LEDGER_REMEDY if faults else "",
+    )
 
 
 def _data_folder() -> Finding:
