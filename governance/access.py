@@ -129,8 +129,11 @@ def scope_for_user(*, principal: Principal, end_user: EndUser) -> Scope:
     """Return the scope of acting for one end user. Cost: no query for tenant-wide grants.
 
     Raises:
+        NotFoundError: The person is being erased.
         ForbiddenError: The key is bound to another person, or holds no grant for this one.
     """
+    if end_user.erasing_at is not None:
+        raise NotFoundError
     if principal.end_user_id not in (None, end_user.pk):
         raise ForbiddenError("This key is limited to another user.")
     if Permission.ACT_FOR not in principal.permissions:

@@ -101,8 +101,11 @@ def audit_of(*, scope: Scope, since: datetime | None = None) -> ScopedQuerySet[A
 
 
 def people_of(*, scope: Scope, principal: Principal) -> ScopedQuerySet[EndUser]:
-    """Return the query of the people in scope that the principal may act for."""
-    rows = EndUser.objects.in_scope(scope)
+    """Return the query of the people in scope that the principal may act for.
+
+    Who is being erased is not among them.
+    """
+    rows = EndUser.objects.in_scope(scope).filter(erasing_at__isnull=True)
     reaches = principal.end_user_id is not None or Permission.ACT_FOR in principal.permissions
     return rows if reaches else rows.none()
 

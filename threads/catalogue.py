@@ -106,7 +106,10 @@ def threads_of(
     scope = access.tenant_scope(principal)
     with scoped_transaction(scope):
         _agent(principal, scope, agent_id)
-        rows = Thread.objects.in_scope(scope).filter(agent_id=agent_id).select_related("end_user")
+        rows = Thread.objects.in_scope(scope).filter(
+            agent_id=agent_id, end_user__erasing_at__isnull=True
+        )
+        rows = rows.select_related("end_user")
         if not _acts_for_anybody(principal):
             return rows.none()
         if user_id is not None:
