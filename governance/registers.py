@@ -6,11 +6,14 @@ The queries are decided (scoped) but not run: a list runs them page by page in a
 from __future__ import annotations
 
 from datetime import datetime
+from typing import Any
+
+from django.db.models import Exists, OuterRef
 
 from governance import audit, keys
 from governance.access import Principal
 from governance.keys import NewKey
-from governance.models import ApiKey, AuditEntry
+from governance.models import ApiKey, AuditEntry, AuditLeaf
 from governance.permissions import Permission
 from governance.policy import policy_for
 from governance.policy_rules import Policy
@@ -94,9 +97,10 @@ def retry_job(*, scope: Scope, job_id: str, now: datetime) -> Job:
     return job
 
 
-def audit_of(*, scope: Scope, since: datetime | None = None) -> ScopedQuerySet[AuditEntry]:
-    """Return the query of a tenant's audit log, from `since` on if named."""
-    rows = AuditEntry.objects.in_scope(scope)
+def audit_of(*, scope: Scope, since: datetime | None = None) -> ScopedQuerySet[Any]:
+    """Return the query of a tenant's audit log, from `since` on if named; each row says `sealed`."""
+    leaves = AuditLeaf.objects.in_scope(scope).filter(pk=OuterRef("pk"))
+    rows = AuditEntry.objects.in_scope(scope).annotate(sealed=Exists(leaves))
     return rows.filter(at__gte=since) if since else rows
 
 

@@ -207,7 +207,7 @@ class AuditAnswer(Answer):
     action = serializers.CharField()
     target = AuditTargetAnswer(source="*")
     detail = JsonObject()
-    sealed = serializers.BooleanField(default=False)
+    sealed = serializers.BooleanField()
 
 
 class UserAnswer(Answer):

@@ -12,6 +12,7 @@ from django.core.management.base import BaseCommand, CommandParser
 
 from memory.checks import refuse_unless_walled
 from threads.clusters import serve_queue
+from threads.sealer import Sealer
 from threads.supervisor import Supervisor
 
 
@@ -37,4 +38,5 @@ class Command(BaseCommand):
 
         signal.signal(signal.SIGTERM, stop)
         signal.signal(signal.SIGINT, stop)
+        Sealer(should_stop=should_stop).start()
         Supervisor().run(should_stop=should_stop)
