@@ -147,7 +147,7 @@ def _grouped(
     found = rows.annotate(usage_key=key).values("usage_key").annotate(**sums).order_by("usage_key")
     return {
         _word(row["usage_key"]): Figures(
-            count=row["n"],
+            count=row["n"] or 0,
             input_tokens=row["tokens_in"] or 0,
             output_tokens=row["tokens_out"] or 0,
             cost_usd=row["usd"] or Decimal(0),

@@ -155,7 +155,9 @@ def retry_erasure(*, scope: Scope, erasure_id: str, now: datetime) -> Erasure:
             raise LegalHoldError
         try:
             with transaction.atomic():
-                rows.update(status=ErasureStatus.QUEUED, attempts=0, error_code="")
+                rows.update(
+                    status=ErasureStatus.QUEUED, attempts=0, error_code="", lease_until=None
+                )
         except IntegrityError as error:
             raise ErasureRunningError from error
         _audit(scope, "erasure_retried", erasure, now)

@@ -6,9 +6,9 @@ batch is a transaction of its own that first holds the row.
 
 from __future__ import annotations
 
-import importlib
 import logging
 import time
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
@@ -19,16 +19,19 @@ from django.utils import timezone
 from governance.erasure import booking, hiding
 from governance.erasure.deleting import do_batch, is_narrow
 from governance.erasure.ending import end_person, finish
+from governance.erasure.physical import vacuum
 from governance.erasure.plan import LAST, STEPS
 from governance.erasure.problems import ErasureLostError
 from governance.erasure.subjects import subject_of
 from governance.erasure.tagging import TaggedEraser
+from governance.erasure.verifying import verify_open
 from governance.models.erasure import Erasure, ErasureMode
 from memory.errors import CredenceError
 from memory.rls import scoped_transaction
 
 __all__ = ["TaggedEraser", "WorkReport", "do_erasure", "work_erasures"]
 _TAGGED: Final = "tagged"
+_DONE, _PAUSED, _LOST, _FAILED = "done", "paused", "lost", "failed"
 _log = logging.getLogger("credence.erasure")
 
 
@@ -82,16 +85,21 @@ def work_erasures(
         between: Called between batches, to show life.
     """
     round_ = _Round(until=time.monotonic() + within_seconds, between=between)
-    done = failed = 0
-    while time.monotonic() < round_.until:
+    ended: Counter[str] = Counter()
+    verified, is_idle = 0, False
+    while not is_idle and time.monotonic() < round_.until:
         erasure = booking.claim(now=now)
         if erasure is None:
             left = max(0.0, round_.until - time.monotonic())
-            verified = verify_open(now=timezone.now(), within_seconds=left)
-            return WorkReport(done=done, failed=failed, verified=verified)
-        is_done = _attempt(erasure, round_, tagged)
-        done, failed = done + is_done, failed + (not is_done)
-    return WorkReport(done=done, failed=failed, is_more=True)
+            verified, is_idle = verify_open(now=timezone.now(), within_seconds=left), True
+            continue
+        outcome = _attempt(erasure, round_, tagged)
+        ended[outcome] += 1
+        if outcome == _DONE and erasure.is_physical:
+            vacuum(between=between)
+    return WorkReport(
+        done=ended[_DONE], failed=ended[_FAILED], verified=verified, is_more=not is_idle
+    )
 
 
 def do_erasure(*, erasure_id: str, tagged: TaggedEraser, now: datetime) -> bool:
@@ -113,20 +121,22 @@ def do_erasure(*, erasure_id: str, tagged: TaggedEraser, now: datetime) -> bool:
     return True
 
 
-def _attempt(erasure: Erasure, round_: _Round, tagged: TaggedEraser) -> bool:
-    """Go on with one erasure; whether that did not fail."""
+def _attempt(erasure: Erasure, round_: _Round, tagged: TaggedEraser) -> str:
+    """Go on with one erasure and say how that ended: done, paused, lost or failed."""
     try:
         _do(erasure, round_, tagged)
     except _OutOfTimeError:
         booking.pause(erasure)
+        return _PAUSED
     except ErasureLostError:
         _log.info("erasure_lost", extra={"erasure_id": erasure.pk})
+        return _LOST
     except Exception as error:  # noqa: BLE001 - one that fails must not stop the others
         code = _code_of(error)
         _log.error("erasure_failed", extra={"erasure_id": erasure.pk, "code": code})
         booking.give_back(erasure, error_code=code, now=timezone.now())
-        return False
-    return True
+        return _FAILED
+    return _DONE
 
 
 def _do(erasure: Erasure, round_: _Round, tagged: TaggedEraser) -> None:
@@ -182,12 +192,3 @@ def _is_batch_done(erasure: Erasure, step: str) -> bool:
 
 def _code_of(error: Exception) -> str:
     return error.code if isinstance(error, CredenceError) else CredenceError.code
-
-
-def verify_open(*, now: datetime, within_seconds: float) -> int:
-    """Search for what is left of the erased, by governance.erasure.verifying."""
-    try:
-        verifying = importlib.import_module("governance.erasure.verifying")
-    except ModuleNotFoundError:
-        return 0
-    return int(verifying.verify_open(now=now, within_seconds=within_seconds))
