@@ -114,7 +114,7 @@ def tables(*, alias: str) -> list[Table]:
                 owner=_owner(name, seen),
                 tenant="tenant_id" if "tenant_id" in seen else None,
                 blocks=-(-size // BLOCK_BYTES),
-                unread=tuple(shut) if readable else ("*",),
+                unread=tuple(shut) if columns else ("*",),
             )
         )
     return sorted(found, key=lambda table: table.label)

@@ -122,7 +122,8 @@ class _Search:
             if time.monotonic() >= until:
                 self.done.at = (table.label, block)
                 return False
-        self.done.at = (table.label + "\0", 0)
+        # A space sorts before whatever a longer name goes on with.
+        self.done.at = (f"{table.label} ", 0)
         return time.monotonic() < until
 
     def _blocks(self, table: Table, first: int, end: int) -> None:

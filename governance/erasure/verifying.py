@@ -185,7 +185,6 @@ def _findings(done: Pass, erasure: Erasure) -> list[dict[str, Any]]:
     rows: list[dict[str, Any]] = []
     for (table, column, whose), counts in sorted(done.found.get(erasure.pk, {}).items()):
         if whose == "elsewhere":
-            _log.warning("needle_elsewhere", extra={"erasure_id": erasure.pk, "table": table})
             continue
         kinds = {kind: number for kind, number in sorted(counts.items()) if kind != "rows"}
         rows.append(

@@ -11,10 +11,11 @@ from django.http import HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
 from django.utils.translation import gettext
 
-from governance.erasure.restored import RestoredDatabaseError, refuse_if_restored
+from governance.erasure.restored import refuse_if_restored
 from memory.errors import CredenceError
-from threads.api.errors import answer_to
+from threads.api.errors import problem_of
 from threads.api.middleware import is_api_path
+from threads.api.problems import problem_response
 
 _GATED: Final = ("/v1/", "/admin/")
 _OPEN: Final = frozenset({"/v1/openapi.json", "/v1/docs"})
@@ -41,10 +42,10 @@ class RestoredGateMiddleware:
 
 def _refusal(request: HttpRequest, error: Exception) -> HttpResponse:
     """Refuse also where nobody can tell: without the ledger's word nothing is served."""
+    code = error.code if isinstance(error, CredenceError) else type(error).__name__
+    _log.warning("gate_closed", extra={"code": code})
     if is_api_path(request.path):
-        return answer_to(error, request=request)
-    if not isinstance(error, RestoredDatabaseError):
-        _log.error("gate_closed", extra={"code": type(error).__name__})
+        return problem_response(problem_of(error), request=request)
     text = gettext(
         "The database was restored from an older backup."
         " Nothing is served until manage.py reapply_erasures has run."
