@@ -50,6 +50,7 @@ TEXTLESS_COLUMNS = frozenset(
 # Who may take what stands in memory for cleared, and why.
 TAKES_STORED = {
     "governance/items/items.py": "what is released was held behind the gate",
+    "threads/forgetting/remembered.py": "what is masked stood behind the gate, and says less",
     "threads/recall/knowledge_jobs.py": "chunks are cut from a stored document",
     "threads/recall/reindexing.py": "records are packed anew from stored entries",
 }

@@ -10,3 +10,11 @@ class ThreadsConfig(AppConfig):
 
     name = "threads"
     default_auto_field = "django.db.models.BigAutoField"
+
+    def ready(self) -> None:
+        """Make known to the layer below what only this one can erase."""
+        # Not before the models are there.
+        from governance.erasure.tagging import register  # noqa: PLC0415
+        from threads.forgetting.tagged import erase_tagged  # noqa: PLC0415
+
+        register(erase_tagged)
