@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import base64
 import json
-import pickle
-import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import psycopg
 import pytest
-from django.core import signing
 from django.utils import timezone
 
 from governance import ledger
@@ -21,67 +17,26 @@ from governance.erasure.receipts import sha256_of
 from governance.erasure.verifying import verify_open
 from governance.models.erasure import Erasure
 from memory.rls import maintenance_transaction, scoped_transaction
-from tests.factories import make_agent, make_end_user, make_run, make_tenant, make_thread, scope_of
+from tests.factories import make_agent, make_end_user, make_tenant, scope_of
+from tests.governance.erasure.planting import PLANTS, run_sql, sweep
 from tests.governance.erasure.scenes import erase, read
+from tests.governance.erasure.talks import (
+    PHONE,
+    SAID,
+    SAID_ZH,
+    USER_ID,
+    failing,
+    make_scene,
+    talk,
+    verified,
+)
 from threads.models import Message
-
-USER_ID = "margarethe.oelsen-4711"
-SAID = "Yesterday I hid the emerald brooch of aunt Wilhelmina under the third floorboard."
-SAID_ZH = "我把外婆留下的翡翠胸针藏在阁楼第三块地板下面了"
-PHONE = "13800138000"
-
-
-def _talk(tenant: Any, agent: Any, user_id: str, *texts: str) -> Any:
-    person = make_end_user(tenant, user_id)
-    thread = make_thread(agent, person, external_key=f"thread-of-{user_id}", title=texts[0][:60])
-    for number, text in enumerate(texts):
-        run = make_run(thread, input=text, output="Noted.", external_id=f"{user_id}-{number}")
-        with scoped_transaction(scope_of(tenant)):
-            Message.objects.create(
-                tenant=tenant,
-                thread=thread,
-                run=run,
-                end_user=person,
-                position=0,
-                role="user",
-                content=text,
-                pii=_tags(text),
-            )
-    return person
-
-
-def _tags(text: str) -> list[dict[str, Any]]:
-    start = text.find(PHONE)
-    return [{"kind": "phone", "start": start, "end": start + 11}] if start >= 0 else []
 
 
 @pytest.fixture
 def scene(committed_db: None) -> dict[str, Any]:
     """Two people of one tenant, and one of another, each with a talk."""
-    tenant, stranger = make_tenant(), make_tenant()
-    agent = make_agent(
-        tenant, system_prompt="You serve the house of Oelsen and Sons, and are brief."
-    )
-    texts = (SAID, SAID_ZH, f"My number is {PHONE}, do call me.")
-    person = _talk(tenant, agent, USER_ID, *texts)
-    other = _talk(tenant, agent, "bystander-9", "The weather in Kopenhagen was rather mild today.")
-    foreign = _talk(stranger, make_agent(stranger), USER_ID, SAID)
-    return {"tenant": tenant, "person": person, "other": other, "foreign": foreign}
-
-
-def verified(erasure: Erasure) -> Erasure:
-    """Search, and return the row afterwards."""
-    assert verify_open(now=timezone.now(), within_seconds=60) == 1
-    return read(erasure)
-
-
-def failing(erasure: Erasure) -> set[tuple[str, str]]:
-    """Where something was found that must not be there."""
-    return {
-        (one.get("table", ""), one.get("column", one.get("problem")))
-        for one in erasure.findings
-        if not one["is_mention"]
-    }
+    return make_scene()
 
 
 @pytest.mark.req("B19")
@@ -116,148 +71,11 @@ def test_verify_needles_are_unreadable_in_the_database(
     assert not any(needle.text in row[0] for needle in opened.items for row in rows)
 
 
-def test_verify_twice_ends_once(scene: dict[str, Any]) -> None:
-    erase(scene["person"])
-    now = timezone.now()
-    assert verify_open(now=now, within_seconds=60) == 1
-    assert verify_open(now=now, within_seconds=60) == 0
-
-
-def _admin_log(superuser_url: str, scene: dict[str, Any]) -> None:
-    message = json.dumps([{"changed": {"fields": [SAID]}}])
-    with psycopg.connect(superuser_url, autocommit=True) as connection:
-        connection.execute(
-            "INSERT INTO auth_user (id, password, is_superuser, username, first_name, last_name,"
-            " email, is_staff, is_active, date_joined)"
-            " VALUES (77, '', false, 'staff-77', '', '', '', true, true, now())"
-        )
-        connection.execute(
-            "INSERT INTO django_admin_log (action_time, object_id, object_repr, action_flag,"
-            " change_message, user_id) VALUES (now(), '1', 'x', 2, %s, 77)",
-            [message],
-        )
-
-
-def _sql(statement: str, value: Callable[[], object]) -> Callable[[str, dict[str, Any]], None]:
-    def plant(superuser_url: str, scene: dict[str, Any]) -> None:
-        with psycopg.connect(superuser_url, autocommit=True) as connection:
-            connection.execute("SET session_replication_role = replica")
-            for part in statement.split(";")[:-1]:
-                connection.execute(part)
-            connection.execute(statement.rsplit(";", maxsplit=1)[-1], [value()])
-
-    return plant
-
-
-def _session() -> str:
-    data = {"note": [SAID_ZH] * 4}
-    return signing.dumps(data, salt="django.contrib.sessions.SessionStore", compress=True)
-
-
-def _task() -> str:
-    return base64.b64encode(pickle.dumps({"args": (SAID,), "kwargs": {"n": 1}})).decode()
-
-
-PLANTS: dict[str, tuple[str, str, Callable[[str, dict[str, Any]], None]]] = {
-    "admin log": ("django_admin_log", "change_message", _admin_log),
-    "task arguments": (
-        "django_q_task",
-        "args",
-        _sql(
-            "INSERT INTO django_q_task (id, name, func, args, started, stopped, success,"
-            " attempt_count) VALUES ('t1', 'n', 'f', %s, now(), now(), true, 1)",
-            _task,
-        ),
-    ),
-    "queued payload": (
-        "django_q_ormq",
-        "payload",
-        _sql(
-            "INSERT INTO django_q_ormq (key, payload, lock) VALUES ('k', %s, now())",
-            lambda: signing.dumps({"a": [SAID] * 3}, compress=True),
-        ),
-    ),
-    "session": (
-        "django_session",
-        "session_data",
-        _sql(
-            "INSERT INTO django_session (session_key, session_data, expire_date)"
-            " VALUES ('s1', %s, now())",
-            _session,
-        ),
-    ),
-    "words of a search index": (
-        "extra_search",
-        "words",
-        _sql(
-            "CREATE TABLE extra_search (id int, words tsvector);"
-            "GRANT SELECT ON extra_search TO credence_maint;"
-            "INSERT INTO extra_search VALUES (1, to_tsvector('english', %s))",
-            lambda: SAID,
-        ),
-    ),
-    "unknown table": (
-        "extra_notes",
-        "who",
-        _sql(
-            "CREATE TABLE extra_notes (id int, who text);"
-            "GRANT SELECT ON extra_notes TO credence_maint;"
-            "INSERT INTO extra_notes VALUES (1, %s)",
-            lambda: USER_ID,
-        ),
-    ),
-    "unknown schema": (
-        "attic.extra_box",
-        "raw",
-        _sql(
-            "CREATE SCHEMA attic;"
-            "CREATE TABLE attic.extra_box (raw bytea);"
-            "GRANT USAGE ON SCHEMA attic TO credence_maint;"
-            "GRANT SELECT ON attic.extra_box TO credence_maint;"
-            "INSERT INTO attic.extra_box VALUES (%s)",
-            lambda: zlib.compress(SAID_ZH.encode()),
-        ),
-    ),
-    "escaped JSON": (
-        "extra_json",
-        "body",
-        _sql(
-            "CREATE TABLE extra_json (body text);"
-            "GRANT SELECT ON extra_json TO credence_maint;"
-            "INSERT INTO extra_json VALUES (%s)",
-            lambda: json.dumps({"said": SAID_ZH}),
-        ),
-    ),
-    "number written otherwise": (
-        "extra_phone",
-        "tel",
-        _sql(
-            "CREATE TABLE extra_phone (tel text);"
-            "GRANT SELECT ON extra_phone TO credence_maint;"
-            "INSERT INTO extra_phone VALUES (%s)",
-            lambda: "+86 138-0013-8000",
-        ),
-    ),
-    "audit detail": (
-        "governance_auditentry",
-        "detail",
-        _sql(
-            "INSERT INTO governance_auditentry (id, tenant_id, at, actor, action, target_kind,"
-            " target_id, detail) VALUES ('aud_x', 'tn_x', now(), 'a', 'b', 'c', 'd', %s)",
-            lambda: json.dumps({"user": USER_ID}),
-        ),
-    ),
-}
-
-
 @pytest.fixture
 def swept(superuser_url: str) -> Iterator[None]:
     """Take the extra tables away afterwards."""
     yield
-    with psycopg.connect(superuser_url, autocommit=True) as connection:
-        connection.execute("DROP SCHEMA IF EXISTS attic CASCADE")
-        for name in ("search", "notes", "json", "phone", "secret"):
-            connection.execute(f"DROP TABLE IF EXISTS extra_{name}")
+    sweep(superuser_url)
 
 
 @pytest.mark.parametrize("name", PLANTS)
@@ -280,6 +98,13 @@ def test_verify_finds_what_was_planted(
     assert failing(row) == {(table, column)}
     assert row.sealed_needles == ""
     assert row.receipt["findings"] == row.findings
+
+
+def test_verify_twice_ends_once(scene: dict[str, Any]) -> None:
+    erase(scene["person"])
+    now = timezone.now()
+    assert verify_open(now=now, within_seconds=60) == 1
+    assert verify_open(now=now, within_seconds=60) == 0
 
 
 def test_verify_table_that_can_not_be_read_is_said_and_fails(
@@ -381,10 +206,8 @@ def test_verify_needles_sealed_with_a_lost_key_fail(scene: dict[str, Any], setti
 def test_verify_short_name_is_no_needle_inside_other_words(committed_db: None) -> None:
     """A person called 7: neither sevens in numbers nor in others' texts are of that person."""
     tenant = make_tenant()
-    person = _talk(
-        tenant, make_agent(tenant), "7", "What time does the ferry to Helsingborg leave?"
-    )
-    _talk(tenant, make_agent(tenant), "77", "It is 7 minutes past 7, and 7 of us are here, all 7.")
+    person = talk(tenant, make_agent(tenant), "7", "What time does the ferry to Helsingborg leave?")
+    talk(tenant, make_agent(tenant), "77", "It is 7 minutes past 7, and 7 of us are here, all 7.")
     row = verified(erase(person))
     assert (row.verified, row.findings) == ("true", [])
 
@@ -393,11 +216,9 @@ def test_verify_short_name_as_a_whole_value_is_found(
     swept: None, committed_db: None, superuser_url: str
 ) -> None:
     tenant = make_tenant()
-    person = _talk(
-        tenant, make_agent(tenant), "7", "What time does the ferry to Helsingborg leave?"
-    )
+    person = talk(tenant, make_agent(tenant), "7", "What time does the ferry to Helsingborg leave?")
     gone = erase(person)
-    _sql(
+    run_sql(
         "CREATE TABLE extra_notes (id int, who text, body jsonb);"
         "GRANT SELECT ON extra_notes TO credence_maint;"
         "INSERT INTO extra_notes VALUES (7, '7', %s)",
@@ -411,7 +232,7 @@ def test_collect_leaves_out_what_the_tenant_wrote_for_everybody(committed_db: No
     tenant = make_tenant()
     prompt = "You are the friendly clerk of the Grand Budapest and you always answer in rhymes."
     agent = make_agent(tenant, system_prompt=prompt)
-    person = _talk(tenant, agent, "guest-4711", prompt, SAID)
+    person = talk(tenant, agent, "guest-4711", prompt, SAID)
     erasure = Erasure(tenant_id=tenant.pk, subject_id=person.pk, mode="all")
     with maintenance_transaction() as alias:
         found = needles.collect(alias=alias, erasure=erasure)
