@@ -6,6 +6,7 @@ from django.urls import URLPattern, URLResolver, include, path
 from django.views.generic import RedirectView
 
 from governance.admin.site import site
+from threads.api.views.people import ExportDownloadView
 from threads.api.views.service import HealthView, ReadyView, RootView
 
 urlpatterns: list[URLPattern | URLResolver] = [
@@ -14,6 +15,7 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("admin/", site.urls),
     path("healthz", HealthView.as_view()),
     path("readyz", ReadyView.as_view()),
+    path("exports/<str:token>", ExportDownloadView.as_view()),
     path("v1/", include("threads.api.urls")),
 ]
 handler400 = "threads.api.errors.bad_request"

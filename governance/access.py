@@ -179,6 +179,16 @@ def require_act_for_anybody(*, principal: Principal) -> None:
         raise ForbiddenError("This key may not act for that user.")
 
 
+def require_reach(*, principal: Principal) -> None:
+    """Let pass who may act for its one person, or for every person of the tenant.
+
+    Raises:
+        ForbiddenError: The principal holds grants for some persons only.
+    """
+    if principal.end_user_id is None and Permission.ACT_FOR not in principal.permissions:
+        raise ForbiddenError("This key may not act for every user.")
+
+
 def staff_tenants(*, account: User, permission: Permission) -> tuple[str, ...]:
     """Return the ids of the tenants on which a member of staff holds `permission`, sorted.
 

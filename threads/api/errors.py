@@ -38,6 +38,7 @@ STATUS: Final[Mapping[str, int]] = {
     "unreadable_document": 400,
     "too_long": 400,
     "erasure_narrowed": 400,
+    "unknown_kind": 400,
     "bad_key": 400,
     "blocked_by_red_line": 400,
     "blocked_pii": 400,

@@ -10,7 +10,7 @@ import re2
 from django.http import HttpRequest
 from django.http.response import HttpResponseBase
 
-API_PREFIXES: Final = ("/v1/", "/healthz", "/readyz")
+API_PREFIXES: Final = ("/v1/", "/exports/", "/healthz", "/readyz")
 _META: Final = "credence.request_id"
 _SAFE = re2.compile(r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")
 

@@ -11,12 +11,12 @@ from django.http import HttpResponse
 from django.urls import URLPattern, URLResolver, get_resolver
 
 from memory.ids import new_id
-from tests.factories import make_artifact, make_key
+from tests.factories import make_artifact, make_end_user, make_key
 from tests.threads.api.client import Api, Place
 from tests.vocabulary import make_vocabulary
 from threads.api.views.base import ApiView
 
-OPEN = ("/", "/v1/openapi.json", "/v1/docs", "/healthz", "/readyz")
+OPEN = ("/", "/v1/openapi.json", "/v1/docs", "/healthz", "/readyz", "/exports/{token}")
 ROUTES = (
     ("POST", "/v1/agents/{agent_id}/run", "run"),
     ("POST", "/v1/agents/{agent_id}/run/stream", "run"),
@@ -58,6 +58,15 @@ ROUTES = (
     ("POST", "/v1/jobs/{job_id}/retry", "admin"),
     ("GET", "/v1/audit", "admin"),
     ("GET", "/v1/users", "read"),
+    ("DELETE", "/v1/users/{user}", "erase"),
+    ("GET", "/v1/users/{user}/export", "erase"),
+    ("POST", "/v1/users/{user}/exports", "erase"),
+    ("POST", "/v1/users/{user}/hold", "erase"),
+    ("DELETE", "/v1/users/{user}/hold", "erase"),
+    ("DELETE", "/v1/exports/{export_id}", "erase"),
+    ("GET", "/v1/erasures", "erase"),
+    ("GET", "/v1/erasures/{erasure_id}", "erase"),
+    ("POST", "/v1/erasures/{erasure_id}/retry", "erase"),
     ("GET", "/v1/usage", "read"),
     ("POST", "/v1/memories/search", "read"),
     ("POST", "/v1/memories/grep", "read"),
@@ -131,6 +140,8 @@ PREFIXES = {
     "fact_id": "fact",
     "entity_id": "ent",
     "entity_candidate_id": "ecand",
+    "erasure_id": "era",
+    "export_id": "exp",
 }
 
 
@@ -155,6 +166,9 @@ def ids_of(place: Place) -> dict[str, str]:
     candidate = place.api.post(core, {"fact": place.canary}).json()
     other = place.api.post(core, {"fact": f"{place.canary} too"}).json()
     confirmed = place.api.post(f"/v1/core-candidates/{other['id']}/confirm", {}).json()
+    link = place.api.post(f"/v1/users/{place.person.pk}/exports").json()
+    leaving = make_end_user(place.tenant, f"{place.canary}-leaves")
+    erasure = place.api.delete(f"/v1/users/{leaving.pk}?mode=all").json()
     waiting, entity = make_vocabulary(place.thread, f"{place.canary} one", f"{place.canary} two")
     return {
         "agent_id": place.agent.pk,
@@ -172,6 +186,8 @@ def ids_of(place: Place) -> dict[str, str]:
         "fact_id": confirmed["fact"]["id"],
         "entity_id": entity.pk,
         "entity_candidate_id": waiting.pk,
+        "export_id": link["id"],
+        "erasure_id": erasure["id"],
         "user": place.person.pk,
         "category": "memo",
         "key": "course",

@@ -39,6 +39,8 @@ _PREFIXES: Final = {
     "document_id": "doc",
     "entity_candidate_id": "ecand",
     "entity_id": "ent",
+    "erasure_id": "era",
+    "export_id": "exp",
     "fact_id": "fact",
     "job_id": "job",
     "key_id": "key",
