@@ -58,12 +58,17 @@ def end_person(erasure: Erasure, *, now: datetime) -> None:
         try:
             _end_person(erasure, now)
         except (OperationalError, IntegrityError) as error:
-            if getattr(error.__cause__, "sqlstate", None) not in _RETRIABLE:
+            if not is_passing(error):
                 raise
             time.sleep(min(0.05 * 2**attempt, 1.0))
         else:
             return
     raise BusyPersonError
+
+
+def is_passing(error: Exception) -> bool:
+    """Say whether the database refused only because somebody wrote at that moment."""
+    return getattr(error.__cause__, "sqlstate", None) in _RETRIABLE
 
 
 def _end_person(erasure: Erasure, now: datetime) -> None:

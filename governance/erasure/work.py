@@ -9,19 +9,20 @@ from __future__ import annotations
 import logging
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
+from django.db import IntegrityError, OperationalError
 from django.utils import timezone
 
 from governance.erasure import booking, hiding
 from governance.erasure.deleting import do_batch, is_narrow
-from governance.erasure.ending import end_person, finish
+from governance.erasure.ending import end_person, finish, is_passing
 from governance.erasure.physical import vacuum
 from governance.erasure.plan import LAST, STEPS
-from governance.erasure.problems import ErasureLostError
+from governance.erasure.problems import BusyPersonError, ErasureLostError
 from governance.erasure.subjects import subject_of
 from governance.erasure.tagging import TaggedEraser
 from governance.erasure.verifying import verify_open
@@ -31,6 +32,7 @@ from memory.rls import scoped_transaction
 
 __all__ = ["TaggedEraser", "WorkReport", "do_erasure", "work_erasures"]
 _TAGGED: Final = "tagged"
+_WAITS_SECONDS: Final = (0.05, 0.1, 0.2, 0.5, 1.0, 1.0, 2.0, 2.0)
 _DONE, _PAUSED, _LOST, _FAILED = "done", "paused", "lost", "failed"
 _log = logging.getLogger("credence.erasure")
 
@@ -165,11 +167,34 @@ def _erase_tagged(erasure: Erasure, tagged: TaggedEraser) -> None:
 
 def _erase_all(erasure: Erasure, round_: _Round) -> None:
     if hiding.hide(erasure, now=timezone.now()):
-        for step in _steps_left(erasure.step):
-            while _is_batch_done(erasure, step):
-                round_.check()
-            round_.check()
+        _delete(erasure, round_)
     end_person(erasure, now=timezone.now())
+
+
+def _delete(erasure: Erasure, round_: _Round) -> None:
+    """Go through the steps; again from the first where a late writer was in the way.
+
+    Nobody finds the person any more, so there are only so many of those.
+    """
+    steps = _steps_left(erasure.step)
+    for wait_seconds in _WAITS_SECONDS:
+        try:
+            _delete_steps(erasure, steps, round_)
+        except (IntegrityError, OperationalError) as error:
+            if not is_passing(error):
+                raise
+            steps = STEPS
+            time.sleep(wait_seconds)
+        else:
+            return
+    raise BusyPersonError
+
+
+def _delete_steps(erasure: Erasure, steps: Sequence[str], round_: _Round) -> None:
+    for step in steps:
+        while _is_batch_done(erasure, step):
+            round_.check()
+        round_.check()
 
 
 def _steps_left(step: str) -> tuple[str, ...]:

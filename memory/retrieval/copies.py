@@ -3,12 +3,14 @@
 A copy is used only after the request's own scoped transaction has read the shelf's row through
 row-level security, so who may not see a shelf never gets to its copy. A copy that is behind reads
 what came since; one of another generation is read anew. What a transaction has written itself is
-never kept: it may yet be undone.
+never kept: it may yet be undone. What nobody asks for any more is forgotten within minutes, so that
+nothing of an erased person stays in a process.
 """
 
 from __future__ import annotations
 
 import threading
+import time
 from collections import OrderedDict
 from collections.abc import Sequence
 from typing import Final
@@ -34,6 +36,8 @@ from memory.scope import Scope
 _LOCKS: Final = 64
 # Who waits longer for another thread's reading reads by itself.
 _WAIT_SECONDS: Final = 0.1
+# Nobody finds an erased person, so nobody asks for their copies any more.
+UNUSED_SECONDS: Final = 300.0
 
 
 class CopyCache:
@@ -43,6 +47,7 @@ class CopyCache:
         """Start empty."""
         self.most_bytes = most_bytes
         self._copies: OrderedDict[str, ShelfCopy] = OrderedDict()
+        self._used_at: dict[str, float] = {}
         self._bytes = 0
         self._guard = threading.Lock()
         self._loading = [threading.Lock() for _ in range(_LOCKS)]
@@ -61,6 +66,7 @@ class CopyCache:
             copy = self._copies.get(key)
             if copy is not None:
                 self._copies.move_to_end(key)
+                self._used_at[key] = time.monotonic()
             return copy
 
     def put(self, key: str, copy: ShelfCopy) -> None:
@@ -70,9 +76,23 @@ class CopyCache:
             if copy.nbytes > self.most_bytes:
                 return
             self._copies[key] = copy
+            self._used_at[key] = time.monotonic()
             self._bytes += copy.nbytes
             while self._bytes > self.most_bytes:
                 self._drop(next(iter(self._copies)))
+
+    def drop_unused(self, *, seconds: float = UNUSED_SECONDS) -> int:
+        """Forget the copies that were not used for so long; return how many. Cost: looks at those."""
+        gone = 0
+        with self._guard:
+            before = time.monotonic() - seconds
+            while self._copies:
+                key = next(iter(self._copies))
+                if self._used_at[key] > before:
+                    break
+                self._drop(key)
+                gone += 1
+        return gone
 
     def drop(self, key: str) -> None:
         """Forget a copy."""
@@ -83,6 +103,7 @@ class CopyCache:
         """Forget all copies."""
         with self._guard:
             self._copies.clear()
+            self._used_at.clear()
             self._bytes = 0
 
     def loading(self, key: str) -> threading.Lock:
@@ -91,6 +112,7 @@ class CopyCache:
 
     def _drop(self, key: str) -> None:
         gone = self._copies.pop(key, None)
+        self._used_at.pop(key, None)
         if gone is not None:  # an empty copy is false
             self._bytes -= gone.nbytes
 
@@ -105,7 +127,16 @@ def process_cache() -> CopyCache:
         with _making:
             if not _process:
                 _process.append(CopyCache(most_bytes=recall_cache_bytes()))
+                name = "unused-copies"
+                threading.Thread(target=_drop_unused, name=name, daemon=True).start()
     return _process[0]
+
+
+def _drop_unused() -> None:
+    """Forget unused copies now and then, for as long as the process lives; needs no database."""
+    while True:
+        time.sleep(UNUSED_SECONDS / 5)
+        _process[0].drop_unused()
 
 
 def open_shelves(

@@ -9,8 +9,9 @@ from django.db import transaction
 
 from memory.models import EmbeddingModel, IndexEntry
 from memory.retrieval import shelf_reading
-from memory.retrieval.copies import copy_key, open_shelves, process_cache
+from memory.retrieval.copies import CopyCache, copy_key, open_shelves, process_cache
 from memory.retrieval.limits import OverTimeError, TimeLimit
+from memory.retrieval.shelf_copy import empty_copy
 from memory.rls import scoped_transaction
 from memory.scope import Scope
 from memory.store import ensure_shelf, remove_entries
@@ -266,3 +267,16 @@ def test_shelf_that_went_away_is_no_shelf(committed_db: None) -> None:
             scope=person.scope, copy=replace(copy, shelf_id="shelf_gone")
         )
     assert gone is None
+
+
+def test_copies_that_nobody_asks_for_are_forgotten() -> None:
+    """What belongs to a gone person leaves a process within minutes."""
+    cache = CopyCache(most_bytes=1_000_000)
+    for name in ("gone", "used"):
+        cache.put(name, empty_copy(shelf_id=name, model_id=None))
+    assert cache.drop_unused(seconds=60) == 0
+    assert cache.get("used") is not None
+    cache._used_at["gone"] -= 61
+    assert cache.drop_unused(seconds=60) == 1
+    assert cache.get("gone") is None
+    assert cache.get("used") is not None
