@@ -12,7 +12,6 @@ def lines_of(response: Any) -> list[dict[str, Any]]:
     assert response.status_code == 200, response.content
     assert response["Content-Type"] == "application/x-ndjson"
     raw = b"".join(response.streaming_content)
-    response.close()
     assert len(raw) == int(response["Content-Length"])
     lines = raw.splitlines()
     last = json.loads(lines[-1])

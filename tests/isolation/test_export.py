@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -23,8 +24,11 @@ def types_of(lines: list[dict[str, Any]]) -> dict[str, int]:
 
 
 @pytest.mark.req("E06")
-def test_export_has_every_row_of_a_person_and_nothing_of_others(worlds: Worlds) -> None:
+def test_export_has_every_row_of_a_person_and_nothing_of_others(
+    worlds: Worlds, settings: Any, tmp_path: Path
+) -> None:
     """Each personal text of the world holds whose it is, so what is missing or too much shows."""
+    settings.STATIC_ROOT = tmp_path
     a, b, _ = worlds
     mine, other = a.people
     key = make_key(a.tenant)
