@@ -5,12 +5,14 @@ from __future__ import annotations
 import hashlib
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, Final
 
 from django.db import DEFAULT_DB_ALIAS, DatabaseError, connection, connections
 
+from governance.access import with_teams
+from governance.keys import is_revoked
 from governance.policy_rules import Policy
 from governance.secrets import strip_secrets
 from memory.compression.tool_results import shorten_result
@@ -18,7 +20,7 @@ from memory.errors import ScopeError
 from memory.ids import new_id
 from memory.language import Language
 from memory.providers.base import ToolCall, ToolSpec
-from memory.rls import scoped_transaction
+from memory.rls import narrow_open_scope, scoped_transaction
 from memory.sanitize import sanitize
 from memory.scope import Scope
 from memory.tokens import estimate
@@ -162,9 +164,22 @@ class ToolBox:
         asked = self._asked(tool, arguments, timing)
         with scoped_transaction(self._place.scope):
             _limit_statements()
+            self._keep_what_still_holds()
             if asked is not None:
                 return _SEARCHES[tool.name](self._place, arguments, asked, now)
             return self._found(tool, arguments, now)
+
+    def _keep_what_still_holds(self) -> None:
+        """Give up what was taken away since the run began; a run never gains anything midway."""
+        scope = self._place.scope
+        if is_revoked(scope=scope):
+            raise ToolRefusedError("The key of this run was revoked.")
+        if not scope.team_ids:
+            return
+        held = set(with_teams(scope).team_ids)
+        left = replace(scope, team_ids=tuple(team for team in scope.team_ids if team in held))
+        narrow_open_scope(left)
+        self._place = replace(self._place, scope=left)
 
     def _asked(self, tool: Tool, arguments: Arguments, timing: _Timing) -> QuestionVector | None:
         """Return the query of a searching tool as the model puts it; before a transaction opens."""
