@@ -29,7 +29,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 unexport PYTHONPATH PYTHONHOME VIRTUAL_ENV DJANGO_SETTINGS_MODULE
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-16 test-all lint format lock bench eval crash soak soak-short audit browser messages clean
+.PHONY: help run test test-16 test-all lint format lock bench eval crash soak soak-short audit fuzz browser messages clean
 
 help: ## List the targets
 	@sed -n 's/^\([a-z0-9-]*\):.*## \(.*\)/  make \1|\2/p' Makefile | \
@@ -61,6 +61,9 @@ soak: $(STAMP) ## Traffic with faults for SOAK_MINUTES (30); writes docs/soak.md
 
 soak-short: $(STAMP) ## The same for a minute, as a test
 	@exec $(BIN)/python -m pytest -m soak -p no:randomly --timeout 900 $(TESTARGS)
+
+fuzz: $(STAMP) ## Ask every operation of the OpenAPI document FUZZ_EXAMPLES (200) generated requests, at random
+	@FUZZ_EXAMPLES=$${FUZZ_EXAMPLES:-200} exec $(BIN)/python -m pytest tests/fuzz -n $(WORKERS) --timeout 1200 $(TESTARGS)
 
 browser: $(STAMP) ## Walk through a staff day in headless Chromium; writes docs/figures/governance
 	@exec $(BIN)/python -m pytest -m browser -p no:randomly --timeout 600 $(TESTARGS)
