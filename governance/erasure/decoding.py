@@ -47,11 +47,12 @@ _ESCAPE = re2.compile(
     r"(?:\\x[0-9a-fA-F]{2})+|(?:\\u[0-9a-fA-F]{4})+|\\U[0-9a-fA-F]{8}|\\[0-7]{3}|\\[nrtbf\"'/\\]"
 )
 _LINES = re2.compile(r"(?:[A-Za-z0-9+/]{60,76}\r?\n)+[A-Za-z0-9+/]{0,76}={0,2}")
-# One class of signs is linear in any engine, and the standard one gives its matches faster.
+# These two are linear in any engine (what they repeat is apart from what follows), and the standard
+# one gives its matches many times faster.
+_DIGITS = re.compile(r"[0-9](?:[ \t\-().+/_]{0,3}[0-9]){6,}")
 _BASE64 = re.compile(r"[A-Za-z0-9+/_-]{16,}={0,2}")
 _OWN_ID = re2.compile(r"[a-z]{2,8}_[0-7][0-9a-hjkmnp-tv-z]{25}")
 _HEX = re2.compile(r"[0-9a-fA-F]{16,}")
-_DIGITS = re2.compile(r"[0-9](?:[ \t\-().+/_]{0,3}[0-9]){6,}")
 _LEXEME = re2.compile(r"'((?:[^']|'')*)'(?::([0-9]+[A-D]?(?:,[0-9]+[A-D]?)*))?(?:\s|$)")
 _SIMPLE: Final = {"n": "\n", "r": "\r", "t": "\t", "b": "\b", "f": "\f"}
 _NOT_DIGITS = str.maketrans("", "", " \t-().+/_")
@@ -73,15 +74,23 @@ class Readings:
 
 def fold(text: str) -> str:
     """Return a text as it is compared: compatibility forms and cases made one, spaces single."""
-    if not text.isascii():
-        text = unicodedata.normalize("NFKC", text)
+    return _folded(_compatible(text))
+
+
+def _compatible(text: str) -> str:
+    return text if text.isascii() else unicodedata.normalize("NFKC", text)
+
+
+def _folded(text: str) -> str:
     return " ".join(text.casefold().split())
 
 
 def digits_of(text: str) -> str:
     """Return the runs of 7 digits and more, their separators taken out, one a line."""
-    if not text.isascii():
-        text = unicodedata.normalize("NFKC", text)
+    return _digits(_compatible(text))
+
+
+def _digits(text: str) -> str:
     return "\n".join(run.translate(_NOT_DIGITS) for run in _DIGITS.findall(text))
 
 
@@ -96,7 +105,8 @@ def readings(value: str, *, depth: int = DEPTH) -> Readings:
     for step in range(depth + 1):
         deeper: list[str] = []
         for raw in level:
-            texts += [fold(raw), digits_of(raw)]
+            compatible = _compatible(raw)
+            texts += [_folded(compatible), _digits(compatible)]
             for found in _taken_off(raw) if step < depth else ():
                 if found in seen:
                     continue
@@ -203,11 +213,13 @@ def _is_plausible(raw: bytes) -> bool:
 
 def _wide(raw: bytes) -> str:
     """Return which UTF-16 some bytes are in, if most of the first signs are Latin or Chinese."""
+    if raw.count(0) * 3 >= len(raw):
+        return "utf-16-le" if raw[1::2].count(0) > raw[::2].count(0) else "utf-16-be"
     head = raw[: _PROBE_SIGNS & ~1]
     for encoding in ("utf-16-le", "utf-16-be"):
         signs = head.decode(encoding, errors="replace")
         usual = sum(" " <= sign <= "\u024f" or "\u3000" <= sign <= "\u9fff" for sign in signs)
-        if usual * 10 >= len(signs) * 9:
+        if usual * 5 >= len(signs) * 4:
             return encoding
     return ""
 

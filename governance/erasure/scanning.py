@@ -81,7 +81,7 @@ def scan(
     """Go on with a pass until it is done, or `until` of the monotonic clock; `done` is written to.
 
     Inside a transaction of role maint. Reads with a cursor of the server, about 1 MB at a time.
-    Cost: about 10 MB a second on one core; the pass ends between two steps of 16 MB.
+    Cost: 3 to 6 MB of text a second on one core; the pass ends between two steps of 16 MB.
     """
     started = time.monotonic()
     search = _Search(alias=alias, finder=finder, subjects=subjects, done=done)

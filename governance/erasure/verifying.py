@@ -36,7 +36,7 @@ def verify_open(*, now: datetime, within_seconds: float) -> int:
     """Search everything for all erasures that are done and not verified; return how many ended.
 
     One pass for all of them; where the time is up before it ends, the next call goes on from there.
-    One process at a time: for a second one there is nothing to do. Cost: about 10 MB a second.
+    One process at a time: for a second one there is nothing to do. Cost: 3 to 6 MB of text a second.
     """
     until = time.monotonic() + within_seconds
     with maintenance_transaction() as alias:

@@ -77,13 +77,12 @@ def test_decoding_any_two_encodings_one_in_the_other_are_seen_through(
     before=st.text(max_size=40),
     after=st.text(max_size=40),
     needle=st.sampled_from(NEEDLES),
-    names=st.lists(
-        st.sampled_from([name for name in ENCODERS if name != "old pickle"]), max_size=2
-    ),
+    names=st.lists(st.sampled_from(sorted(set(ENCODERS) - {"old pickle", "utf-16"})), max_size=2),
 )
 def test_decoding_needle_between_anything_is_found(
     before: str, after: str, needle: str, names: list[str]
 ) -> None:
+    # UTF-16 is told by its first signs and an old pickle by whole lines: not between anything.
     text = f"{before} {needle} {after}".encode(errors="ignore").decode()
     for name in names:
         text = ENCODERS[name](text)
