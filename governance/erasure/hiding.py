@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from datetime import datetime
+from functools import partial
 from typing import Final
 
 from django.db import connection
 
-from governance.erasure import booking, mentions, needles
+from governance.erasure import booking, mentions, needles, speakers
 from governance.erasure.subjects import subject_of
 from governance.models.erasure import Erasure
 from memory.models import EndUser
@@ -34,7 +36,7 @@ def collect_needles(erasure: Erasure) -> None:
 
 
 def hide(erasure: Erasure, *, now: datetime) -> bool:
-    """Hide the person and cancel their runs, in one transaction; whether there still is a person.
+    """Hide the person, in one transaction; whether there still is one.
 
     Whoever writes for the person at that moment is waited for. Kept answers that name the person
     by the tenant's own name go while it is known. Cost: eight statements and a pass over the
@@ -48,9 +50,27 @@ def hide(erasure: Erasure, *, now: datetime) -> bool:
         if person is None:
             return False
         if person.erasing_at is None:
-            gone = mentions.erase(subject_of(erasure, user_id=person.user_id))
+            gone = Counter(mentions.erase(subject_of(erasure, user_id=person.user_id)))
+            gone += Counter(
+                speakers.blank_speaker(
+                    tenant_id=erasure.tenant_id,
+                    user_id=person.user_id,
+                    hold=partial(booking.hold, erasure),
+                    is_dry_run=False,
+                )
+            )
             rows.update(erasing_at=now, user_id=erasure.pk)
             booking.note(erasure, step=STEP, counts=gone)
+    return True
+
+
+def cancel_runs(erasure: Erasure, *, now: datetime) -> None:
+    """Cancel what still runs for a hidden person; whoever drives a run hears of it within a second.
+
+    Not while the person's row is locked: whoever ends a run holds that and then asks for the person.
+    """
+    subject = subject_of(erasure)
+    with scoped_transaction(subject.own):
+        booking.hold(erasure)
         with connection.cursor() as cursor:
             cursor.execute(_CANCEL, {**subject.values, "now": now})
-    return True

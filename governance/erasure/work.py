@@ -166,26 +166,23 @@ def _erase_tagged(erasure: Erasure, tagged: TaggedEraser) -> None:
 
 
 def _erase_all(erasure: Erasure, round_: _Round) -> None:
-    if hiding.hide(erasure, now=timezone.now()):
-        _delete(erasure, round_)
-    end_person(erasure, now=timezone.now())
+    """Hide the person and go through the steps; again where a late writer was in the way.
 
-
-def _delete(erasure: Erasure, round_: _Round) -> None:
-    """Go through the steps; again from the first where a late writer was in the way.
-
-    Nobody finds the person any more, so there are only so many of those.
+    Nobody finds the person any more once hidden, so there are only so many of those.
     """
     steps = _steps_left(erasure.step)
     for wait_seconds in _WAITS_SECONDS:
         try:
-            _delete_steps(erasure, steps, round_)
+            if hiding.hide(erasure, now=timezone.now()):
+                hiding.cancel_runs(erasure, now=timezone.now())
+                _delete_steps(erasure, steps, round_)
         except (IntegrityError, OperationalError) as error:
             if not is_passing(error):
                 raise
             steps = STEPS
             time.sleep(wait_seconds)
         else:
+            end_person(erasure, now=timezone.now())
             return
     raise BusyPersonError
 

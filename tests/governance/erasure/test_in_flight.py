@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import multiprocessing
 import os
 import signal
@@ -118,7 +117,7 @@ def in_a_thread(work: Callable[[], Any]) -> Any:
 
 def sent(client: AsgiClient, method: str, path: str, body: Any, *, headers: Any) -> Any:
     """The answer to one request."""
-    return asyncio.run(client.request(method, path, json_body=body, headers=headers))
+    return registry.run(client.request(method, path, json_body=body, headers=headers))
 
 
 def test_api_writes_during_and_after_get_an_answer_and_leave_nothing(
