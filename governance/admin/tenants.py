@@ -1,4 +1,4 @@
-"""Tenants and their end users."""
+"""Tenants: looked at, suspended and activated."""
 
 from __future__ import annotations
 
@@ -10,12 +10,11 @@ from django.http import HttpRequest
 from django.utils.translation import gettext_lazy as _
 
 from governance.admin.base import ScopedModelAdmin
-from governance.admin.filters import ScopedRelatedFilter
 from governance.admin.site import site
 from governance.admin.suspension import activate_tenant, suspend_tenant
 from governance.admin.text import shown
 from governance.permissions import Permission
-from memory.models import EndUser, Tenant
+from memory.models import Tenant
 
 
 @admin.register(Tenant, site=site)
@@ -44,15 +43,3 @@ class TenantAdmin(ScopedModelAdmin[Tenant]):
     def activate(self, request: HttpRequest, rows: QuerySet[Tenant]) -> None:
         """Activate the selected tenants."""
         self.act(request, rows, activate_tenant)
-
-
-@admin.register(EndUser, site=site)
-class EndUserAdmin(ScopedModelAdmin[EndUser]):
-    """Persons, read-only: they come with their first message and go by erasure."""
-
-    list_display = ("id", "tenant", shown("user_id"), "created_at")
-    list_filter = (("tenant", ScopedRelatedFilter),)
-    list_select_related = ("tenant",)
-    search_fields = ("=id", "user_id__startswith")
-    fields = ("id", "tenant", shown("user_id"), "epoch", "created_at")
-    readonly_fields = fields

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from datetime import timedelta
+from itertools import count
 from typing import Any
 
 from django.contrib.auth.models import User
@@ -12,10 +14,14 @@ from django.test import Client
 from governance.models import (
     ApiKey,
     AuditEntry,
+    AuditSeal,
     BulkDecision,
     CoreCandidate,
     Correction,
     EntityCandidate,
+    Erasure,
+    ExportLink,
+    LegalHold,
     TenantPolicy,
 )
 from governance.policy import change_policy
@@ -58,10 +64,12 @@ from threads.models import (
     ThreadSummary,
 )
 
+_numbers = count(1)
 ROOMS: tuple[type[models.Model], ...] = (
     Tenant, EndUser, ApiKey, AuditEntry, Job, MemoryOp, Provider, Agent, Thread, Run, Message,
     Artifact, ContextTrace, KnowledgeDocument, CoreCandidate, CoreFact, EntityCandidate, Entity,
-    EntityMerge, Correction, BehaviourSample, MemoryItem, BulkDecision, TenantPolicy,
+    EntityMerge, Correction, BehaviourSample, MemoryItem, BulkDecision, TenantPolicy, AuditSeal,
+    Erasure, LegalHold, ExportLink,
 )  # fmt: skip
 
 
@@ -122,10 +130,48 @@ def fill(tenant: Tenant, word: str, *, staff: User) -> World:
         run=run, key=key, staff=staff, **hanging,
     )  # fmt: skip
     learned = _learned_rows(word, tenant, run, message=hanging["message"], staff=staff)
-    made = (tenant, person, provider, agent, thread, run, *hanging.values(), *learned)
+    proved = _proved_rows(word, tenant, person)
+    made = (tenant, person, provider, agent, thread, run, *hanging.values(), *learned, *proved)
     world.rows = {type(row): str(row.pk) for row in made} | {ApiKey: key.id}
     world.rows[TenantPolicy] = _policy_row(tenant)
     return world
+
+
+def _proved_rows(word: str, tenant: Tenant, person: EndUser) -> tuple[models.Model, ...]:
+    """A link of the chain, an erasure that is done, a hold that is over, a link to an export."""
+    about = {"tenant": tenant, "subject_id": person.pk}
+    with scoped_transaction(scope_of(tenant)):
+        return (
+            AuditSeal.objects.create(
+                tenant=tenant,
+                seq=next(_numbers),
+                entries=1,
+                root="0" * 64,
+                hash="1" * 64,
+                sealed_at=NOW,
+            ),
+            Erasure.objects.create(
+                **about,
+                subject_hmac="2" * 64,
+                subject_epoch=1,
+                mode="tagged",
+                status="failed",
+                error_code=f"{word}-code",
+                receipt={"said": word},
+                requested_by=f"{word}-asked",
+            ),
+            LegalHold.objects.create(
+                **about, reason=f"{word} reason", placed_by="test", released_at=NOW
+            ),
+            ExportLink.objects.create(
+                tenant=tenant,
+                end_user=person,
+                token_sha256=word,
+                created_by="test",
+                created_at=NOW,
+                expires_at=NOW + timedelta(days=1),
+            ),
+        )
 
 
 def _hanging_rows(
