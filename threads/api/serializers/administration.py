@@ -239,7 +239,7 @@ def _policy_field(rule: Rule) -> serializers.Field[Any, Any, Any, Any]:
 class RuleAnswer(Answer):
     """Default, unit and bounds of one policy value."""
 
-    default = serializers.JSONField(allow_null=True)
+    default = serializers.JSONField()
     unit = serializers.CharField()
     low = serializers.FloatField(allow_null=True)
     high = serializers.FloatField(allow_null=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
 from governance.decisions import MOST_REASON_CHARACTERS
@@ -101,6 +102,7 @@ class CoreFactAnswer(Answer):
         """Return who confirmed it."""
         return {"kind": fact.decided_by_kind, "id": fact.decided_by_id}
 
+    @extend_schema_field(SourceAnswer)
     def get_source(self, fact: Any) -> dict[str, str | None]:
         """Return where it comes from."""
         return source_of(fact)
@@ -126,6 +128,7 @@ class CoreCandidateAnswer(Answer):
     created_at = UtcTime()
     decided_at = UtcTime(allow_null=True)
 
+    @extend_schema_field(SourceAnswer)
     def get_source(self, candidate: Any) -> dict[str, str | None]:
         """Return where it comes from."""
         return source_of(candidate)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
 from memory.models import ItemCategory, ItemStatus
@@ -47,6 +48,7 @@ class _SaidAnswer(Answer):
     expires_at = UtcTime(allow_null=True)
     version = serializers.IntegerField()
 
+    @extend_schema_field(SourceAnswer)
     def get_source(self, said: Any) -> dict[str, Any]:
         """Return where it comes from: the run that wrote it, where one did."""
         found: dict[str, Any] = SourceAnswer(
