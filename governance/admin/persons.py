@@ -23,7 +23,7 @@ from governance.admin.site import site
 from governance.admin.staff import scope_for
 from governance.admin.text import shown
 from governance.erasure.holds import active_hold, place_hold, release_hold
-from governance.erasure.requests import preview, request_erasure
+from governance.erasure.requests import Preview, preview, request_erasure
 from governance.export import make_link
 from governance.export.service import KINDS
 from governance.models import ErasureMode
@@ -207,15 +207,13 @@ class EndUserAdmin(ScopedModelAdmin[EndUser]):
                 url = reverse("admin:governance_erasure_change", args=(quote(asked.pk),))
                 return HttpResponseRedirect(url)
             form.add_error("confirmed_id", _now("This is not the person's id."))
+        modes = (
+            (ErasureMode.ALL, _now("Everything of the person")),
+            (ErasureMode.TAGGED, _now("What is tagged as personal in their texts")),
+        )
         shown_modes = [
-            {
-                "label": label,
-                "found": preview(scope=scope, person=person, mode=mode),
-            }
-            for mode, label in (
-                (ErasureMode.ALL, _now("Everything of the person")),
-                (ErasureMode.TAGGED, _now("What is tagged as personal in their texts")),
-            )
+            {"label": label, "counts": _counts(preview(scope=scope, person=person, mode=mode))}
+            for mode, label in modes
         ]
         context = self.admin_site.each_context(request) | {
             "title": _now("Erase a person"),
@@ -227,3 +225,8 @@ class EndUserAdmin(ScopedModelAdmin[EndUser]):
             "media": self.media,
         }
         return TemplateResponse(request, f"{_FOLDER}/erase.html", context)
+
+
+def _counts(found: Preview) -> list[tuple[str, int]]:
+    """Return what would go, by name; a template would take a count named `items` for a method."""
+    return sorted((name, number) for name, number in found.counts.items() if number)

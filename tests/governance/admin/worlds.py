@@ -230,7 +230,7 @@ def _vocabulary_rows(
         **whose, thread_id=run.thread_id, run=run, message=message, entity_type="course",
         term=f"{word} term", term_key=f"{word} term", wrong=f"{word} wrong",
         right=f"{word} right", candidate=proposed, created_by=f"{word} key",
-        pii=[{"kind": "phone"}],
+        pii=[{"kind": "phone", "start": 0, "end": 2}],
     )  # fmt: skip
     other, entity = (
         Entity.objects.create(
@@ -269,7 +269,7 @@ def _learned_rows(
         fact = CoreFact.objects.create(
             **whose, **by_run, fact=f"{word} holds", subject=f"{word} subject",
             fact_key=f"{word} holds", candidate=confirmed, valid_from=NOW,
-            decided_by_kind="staff", decided_by_id=actor, pii=[{"kind": "email"}],
+            decided_by_kind="staff", decided_by_id=actor, pii=[{"kind": "email", "start": 0, "end": 2}],
         )  # fmt: skip
         terms = _vocabulary_rows(word, whose, run, message=message, actor=actor)
         sample = BehaviourSample.objects.create(
@@ -279,7 +279,11 @@ def _learned_rows(
         item = MemoryItem.objects.create(
             **whose, category="memo", key="canary", key_folded=word, title=f"{word} title",
             content=f"{word} item", tier="stated", origin="api", written_by=f"{word} key",
-            status="held", pii=[{"kind": "phone"}, {"kind": "phone"}],
+            status="held",
+            pii=[
+                {"kind": "phone", "start": 0, "end": 2},
+                {"kind": "phone", "start": 0, "end": 2},
+            ],
         )  # fmt: skip
         bulk = BulkDecision.objects.create(
             tenant=tenant, kind="core_candidate", action="reject", reason=f"{word} reason",
