@@ -14,7 +14,9 @@ class ThreadsConfig(AppConfig):
     def ready(self) -> None:
         """Make known to the layer below what only this one can erase."""
         # Not before the models are there.
-        from governance.erasure.tagging import register  # noqa: PLC0415
+        from governance.erasure import speakers, tagging  # noqa: PLC0415
+        from threads.forgetting.blanking import blank_speaker  # noqa: PLC0415
         from threads.forgetting.tagged import erase_tagged  # noqa: PLC0415
 
-        register(erase_tagged)
+        tagging.register(erase_tagged)
+        speakers.register(blank_speaker)

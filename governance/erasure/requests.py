@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -10,6 +11,7 @@ from django.db import IntegrityError, transaction
 from django.utils import timezone
 
 from governance import audit
+from governance.erasure import speakers
 from governance.erasure.counting import count_person
 from governance.erasure.holds import active_hold
 from governance.erasure.people import lock_person, one_tenant
@@ -212,7 +214,13 @@ def _counts(scope: Scope, planned: Erasure, user_id: str) -> dict[str, int]:
         eraser = tagged_eraser()
         found = eraser(scope=person_scope, erasure=planned, hold=lambda: None, is_dry_run=True)
         return dict(found)
-    return dict(count_person(subject_of(planned, user_id=user_id)))
+    counts = count_person(subject_of(planned, user_id=user_id))
+    counts += Counter(
+        speakers.blank_speaker(
+            tenant_id=planned.tenant_id, user_id=user_id, hold=lambda: None, is_dry_run=True
+        )
+    )
+    return dict(counts)
 
 
 def _audit(scope: Scope, action: str, erasure: Erasure, now: datetime) -> None:
