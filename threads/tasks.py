@@ -32,6 +32,7 @@ from memory.processes import this_process
 from memory.rls import scoped_transaction
 from memory.scope import Scope
 from threads.forest.jobs import build_nodes, consolidate_nodes, find_nodes
+from threads.forgetting.retention import expire
 from threads.learning.artifacts import archive_artifacts
 from threads.learning.bulk_job import bulk_decide
 from threads.learning.entity_jobs import (
@@ -39,7 +40,7 @@ from threads.learning.entity_jobs import (
     decay_weights,
     propose_entities,
 )
-from threads.learning.expiry import create_expire_jobs, expire
+from threads.learning.expiry import create_expire_jobs
 from threads.learning.extraction import extract_core
 from threads.recall.embedding_jobs import embed_entries, reembed
 from threads.recall.indexing import index_recall

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import date
 from decimal import Decimal
 from typing import Any, Final
@@ -47,17 +47,23 @@ _COUNT_RUNS: Final = """
     SELECT count(*) FROM threads_run WHERE tenant_id = %(tenant)s AND end_user_id = %(person)s
 """
 # The newest first: a run goes on with an older one.
-_ERASE_RUNS: Final = """
-    WITH gone AS (
-        DELETE FROM threads_run WHERE id IN (
-            SELECT id FROM threads_run WHERE tenant_id = %(tenant)s AND end_user_id = %(person)s
-            ORDER BY id DESC LIMIT %(most)s)
+_GROUPED: Final = """
         RETURNING agent_id, origin, created_at, input_tokens, output_tokens, cost_usd
     )
     SELECT agent_id, (created_at AT TIME ZONE 'UTC')::date, origin = 'run', count(*),
         sum(input_tokens), sum(output_tokens), sum(cost_usd)
     FROM gone GROUP BY 1, 2, 3 ORDER BY 1, 2, 3
 """
+_ERASE_RUNS: Final = f"""
+    WITH gone AS (
+        DELETE FROM threads_run WHERE id IN (
+            SELECT id FROM threads_run WHERE tenant_id = %(tenant)s AND end_user_id = %(person)s
+            ORDER BY id DESC LIMIT %(most)s)
+{_GROUPED}"""  # noqa: S608 - a constant
+_ERASE_THESE: Final = f"""
+    WITH gone AS (
+        DELETE FROM threads_run WHERE tenant_id = %(tenant)s AND id = ANY (%(runs)s::text[])
+{_GROUPED}"""  # noqa: S608 - a constant
 _KEEP_USAGE: Final = """
     INSERT INTO threads_keptusage AS kept (id, tenant_id, agent_id, day, runs, input_tokens,
         output_tokens, cost_usd)
@@ -98,15 +104,28 @@ def count_operations(subject: Subject) -> Mapping[str, int]:
 
 def erase_runs(subject: Subject) -> Mapping[str, int]:
     """Delete a batch of runs, adding what Credence's own had cost to the sums of their days."""
+    return _with_sums(_ERASE_RUNS, {**subject.values, "most": _BATCH})
+
+
+def erase_these_runs(*, tenant_id: str, run_ids: Sequence[str]) -> int:
+    """Delete some runs, adding what Credence's own had cost to the sums; nothing names them any more.
+
+    Inside the caller's scoped transaction. Cost: one statement, and one an agent and day.
+    """
+    values: dict[str, Any] = {"tenant": tenant_id, "runs": list(run_ids)}
+    return _with_sums(_ERASE_THESE, values)["runs"]
+
+
+def _with_sums(statement: str, wanted: Mapping[str, Any]) -> dict[str, int]:
     with connection.cursor() as cursor:
-        cursor.execute(_ERASE_RUNS, {**subject.values, "most": _BATCH})
+        cursor.execute(statement, wanted)
         sums: list[tuple[str, date, bool, int, int, int, Decimal]] = cursor.fetchall()
         for agent_id, day, is_ours, runs, tokens_in, tokens_out, usd in sums:
             if not is_ours:  # recorded and imported turns cost nothing and are not counted
                 continue
             values: dict[str, Any] = {
                 "id": new_id("use"),
-                "tenant": subject.tenant_id,
+                "tenant": wanted["tenant"],
                 "agent": agent_id,
                 "day": day,
                 "runs": runs,

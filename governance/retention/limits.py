@@ -34,6 +34,11 @@ def limits_of(*, policy: Policy, now: datetime) -> Limits:
     )
 
 
+def messages_before(*, policy: Policy, now: datetime) -> datetime | None:
+    """Return before when turns are due to go, None where they are kept for good."""
+    return _before(policy, "retention_messages_days", now)
+
+
 def recall_limit(*, scope: Scope, now: datetime) -> datetime | None:
     """Return before when a tenant recalls nothing any more, None for no limit. Cost: one query.
 

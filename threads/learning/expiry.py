@@ -1,4 +1,4 @@
-"""The job that takes away what is past its time, and finding the tenants in which something is.
+"""What an `expire` job takes away once it is past its time, beside turns, and finding the tenants in which something is.
 
 Batches, each a transaction with its audit row: whatever ends half-way goes on where it stopped, and
 doing it twice finds nothing.
@@ -14,7 +14,6 @@ from time import monotonic
 from typing import Any, Final
 
 from django.db import connections
-from django.utils import timezone
 
 from governance.policy import policy_for
 from governance.policy_rules import RULES
@@ -30,14 +29,14 @@ from threads.models import ContextTrace, RunTrace
 
 EXPIRE_KEY: Final = JobKind.EXPIRE.value
 BATCH: Final = 500
-_WORK_SECONDS: Final = 30.0
 _MOST_TENANTS: Final = 100
 _DUE: Final = """
     WITH rule AS (
         SELECT tenant.id AS tenant_id,
             make_interval(days => coalesce((overrides ->> 'retention_traces_days')::int,
                 %(traces)s)) AS traces,
-            make_interval(days => (overrides ->> 'retention_recall_days')::int) AS recall
+            make_interval(days => (overrides ->> 'retention_recall_days')::int) AS recall,
+            make_interval(days => (overrides ->> 'retention_messages_days')::int) AS turns
         FROM memory_tenant tenant
         LEFT JOIN governance_tenantpolicy policy ON policy.tenant_id = tenant.id
         WHERE NOT EXISTS (
@@ -57,6 +56,12 @@ _DUE: Final = """
     ) OR rule.recall IS NOT NULL AND EXISTS (
         SELECT 1 FROM memory_recallentry entry
         WHERE entry.tenant_id = rule.tenant_id AND entry.said_at < %(now)s - rule.recall
+    ) OR rule.turns IS NOT NULL AND EXISTS (
+        SELECT 1 FROM threads_run run
+        WHERE run.tenant_id = rule.tenant_id AND run.created_at < %(now)s - rule.turns
+            AND NOT EXISTS (SELECT 1 FROM governance_legalhold held
+                WHERE held.tenant_id = run.tenant_id AND held.subject_id = run.end_user_id
+                    AND held.released_at IS NULL)
     )
     LIMIT %(most)s
 """
@@ -80,22 +85,6 @@ class _Part:
     name: str
     count: Callable[[], int]
     remove: Callable[[int], int]
-
-
-def expire(*, scope: Scope, claim: jobs.Claim) -> None:
-    """Handle an `expire` job: for half a minute, then once more if something is left.
-
-    Raises:
-        LeaseLostError: The job was claimed again; that claim goes on instead.
-    """
-    report = apply_retention(
-        scope=scope,
-        now=timezone.now(),
-        within_seconds=_WORK_SECONDS,
-        hold=lambda: jobs.hold(scope=scope, claim=claim),
-    )
-    if report.is_more:
-        jobs.ask_again(scope=scope, claim=claim, now=timezone.now())
 
 
 def apply_retention(

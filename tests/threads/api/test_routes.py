@@ -30,6 +30,7 @@ ROUTES = (
     ("GET", "/v1/runs/{run_id}/artifacts/{artifact_id}", "read"),
     ("GET", "/v1/threads/{thread_id}", "read"),
     ("PATCH", "/v1/threads/{thread_id}", "write"),
+    ("DELETE", "/v1/threads/{thread_id}", "erase"),
     ("POST", "/v1/threads/{thread_id}/archive", "write"),
     ("POST", "/v1/threads/{thread_id}/unarchive", "write"),
     ("GET", "/v1/threads/{thread_id}/runs", "read"),

@@ -20,7 +20,8 @@ from memory.rls import maintenance_transaction, scoped_transaction
 from tests.factories import make_run, scope_of
 from tests.jobbook import tenant_scope
 from tests.recalling import Talk, make_talk
-from threads.learning.expiry import apply_retention, count_due, create_expire_jobs, expire
+from threads.forgetting.retention import expire
+from threads.learning.expiry import apply_retention, count_due, create_expire_jobs
 from threads.models import ContextTrace, Run, RunTrace
 from threads.recall.indexing import find_index, unindexed_runs
 from threads.recall.sweeping import create_lost_jobs
@@ -200,7 +201,7 @@ def test_the_command_counts_then_deletes() -> None:
     assert run("--dry-run")["recall"] == 1
     assert count(talk, RecallEntry) == 2
     assert run()["recall"] == 1
-    assert run() == {"items": 0, "recall": 0, "run_traces": 0, "context_traces": 0}
+    assert run() == {"turns": 0, "items": 0, "recall": 0, "run_traces": 0, "context_traces": 0}
 
 
 def test_removing_recall_takes_only_that_persons() -> None:

@@ -22,6 +22,7 @@ from threads.api.serializers.threads import (
     ThreadAnswer,
 )
 from threads.api.views.base import PAGING, ApiView
+from threads.forgetting.threads import delete_thread_of
 from threads.models import ThreadStatus
 from threads.turns import RecordedMessage, RecordedTurn
 
@@ -80,9 +81,9 @@ class AgentThreadsView(ApiView):
 
 
 class ThreadView(ApiView):
-    """GET, PATCH /v1/threads/{thread_id}."""
+    """GET, PATCH, DELETE /v1/threads/{thread_id}."""
 
-    key_scopes = {"GET": KeyScope.READ, "PATCH": KeyScope.WRITE}
+    key_scopes = {"GET": KeyScope.READ, "PATCH": KeyScope.WRITE, "DELETE": KeyScope.ERASE}
 
     @operation("read_thread", tag="Threads", summary="Read a thread", answer=ThreadAnswer)
     def get(self, request: Request, thread_id: str) -> Response:
@@ -104,6 +105,21 @@ class ThreadView(ApiView):
             principal=self.principal, thread_id=thread_id, title=title, now=timezone.now()
         )
         return Response(ThreadAnswer(thread).data)
+
+    @operation(
+        "delete_thread",
+        tag="Threads",
+        summary="Delete a thread with its turns and what was made of them",
+        description="A run in flight is cancelled first. Facts that a person confirmed stay, and no"
+        " longer say from which turn they came.",
+        status=204,
+        problems=(409,),
+        codes={409: ("legal_hold",)},
+    )
+    def delete(self, request: Request, thread_id: str) -> Response:
+        """Delete it; archiving only hides."""
+        delete_thread_of(principal=self.principal, thread_id=thread_id, now=timezone.now())
+        return Response(status=204)
 
 
 class ArchiveView(ApiView):
