@@ -126,7 +126,7 @@ def test_case_169_young_turns_stay_and_summaries_are_made_anew(
     session = wide(a).narrowed(user_id=person.row.pk, thread_id=person.thread.pk)
     for model in (ThreadSummary, SummaryNode):
         assert not rows(session, model), model
-    kinds = {job.kind for job in rows(wide(a), Job, thread_id=person.thread.pk)}
+    kinds = {job.kind for job in rows(wide(a), Job, end_user_id=person.row.pk)}
     assert "index_recall" in kinds
 
 
