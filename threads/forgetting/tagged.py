@@ -40,7 +40,7 @@ def erase_tagged(
 ) -> Mapping[str, int]:
     """Mask what is personal in all texts of a person, or count it; see `TaggedEraser`.
 
-    Cost: about 3 ms a message that changes, and a pass over all texts before.
+    Cost: about 5 ms a message that changes, with its turn; a pass over all texts before.
 
     Args:
         scope: The person's own.
