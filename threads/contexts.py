@@ -10,6 +10,7 @@ from typing import Any
 from governance import access
 from governance.access import Principal
 from memory.rls import scoped_transaction
+from threads.disclosing import note_context
 from threads.models import ContextTrace
 from threads.pipeline import ContextOverBudgetError, MadePrompt, make_prompt, prompt_steps
 from threads.places import Setting, ask, look
@@ -89,9 +90,12 @@ def _keep(setting: Setting, made: MadePrompt, now: datetime) -> None:
         thread_id=setting.thread_id,
         key_id=scope.principal_id,
         context=built.ledger.as_json(),
-        messages=built.messages_as_json(),
-        items=built.items,
+        # Of somebody nobody knows yet no text is kept: an erasure could not find it later.
+        messages=built.messages_as_json() if scope.user_id else [],
+        items=built.items if scope.user_id else [],
         steps=prompt_steps(made=made, scope=scope, now=now),
         created_at=now,
     )
     trace.save(force_insert=True)
+    if built.ledger.decision != "reject":  # what is refused nobody gets
+        note_context(scope=scope, trace=trace, agent=setting.agent, items=built.items)

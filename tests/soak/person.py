@@ -250,8 +250,9 @@ class Person:
             ):
                 break
             time.sleep(0.5)
-        if state.get("status") != "done" or state.get("verified") != "true":
-            self.findings.wrong("erasure not verified", f"{self.user_id}: {state}")
+        if state.get("status") != "done" or state.get("verified") is not True:
+            told = {name: state.get(name) for name in ("id", "status", "verified", "findings")}
+            self.findings.wrong("erasure not verified", f"{self.user_id}: {told}")
         self.findings.count("erasures done")
         self.erased_below = below
         self.gone_runs += [run_id for turn in self.book.turns for run_id, _, _ in turn.told][-5:]

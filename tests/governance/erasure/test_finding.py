@@ -104,6 +104,16 @@ def test_phrases_come_from_both_languages_of_a_text() -> None:
     assert found[1] in text
 
 
+def test_phrases_pass_over_our_own_ids_and_times() -> None:
+    """They stay on record, in the audit log and as names of accounts, and tell of nobody."""
+    assert phrases_of("run_01m8r0n7n1ep0vg74xspk9a7ge") == ()
+    assert phrases_of("2026-12-01T05:17:50.123456+00:00") == ()
+    said = "key_01m8r0n7n1ep0vg74xspk9a7ge said: blue tulips bloom on quiet Fridays"
+    (phrase,) = phrases_of(said)
+    assert "tulips bloom" in phrase
+    assert "key_" not in phrase
+
+
 @pytest.mark.parametrize(
     "text", ["", "ok", "Thanks a lot!", "aaaaaaaaaaaaaaaaaaaaaaaaaaaa", "1234567890" * 9, "好的"]
 )

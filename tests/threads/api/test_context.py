@@ -75,6 +75,15 @@ def test_context_leaves_its_trace_alone(a: Place) -> None:
     precheck = trace.steps[1]["data"]
     assert set(precheck) == {"current_tokens", "target_budget", "decision", "candidate_count"}
     assert trace.end_user_id is None
+    # Of somebody whom nobody knows no text is kept: an erasure could never find it.
+    assert (trace.messages, trace.items) == ([], [])
+
+
+def test_context_of_somebody_known_keeps_its_text(a: Place) -> None:
+    asked = ASK | {"user_id": a.person.user_id}
+    assert a.api.post(path_of(a), asked).status_code == 200
+    (trace,) = traces(a)
+    assert trace.end_user_id == a.person.pk
     assert trace.messages[-1]["content"].endswith(ASK["input"])
 
 
