@@ -23,6 +23,7 @@ from memory.rls import scoped_transaction
 from memory.scope import Scope
 from threads import runs
 from threads.chat import provider_config
+from threads.disclosing import note_prompt
 from threads.history import ThreadView
 from threads.models import Agent, Run, RunStatus
 from threads.places import Session, Setting, ask, enter_session, find_place
@@ -171,6 +172,9 @@ def _accept(
             error_code=code,
             error_detail=built.refusal,
         )
+    else:  # what is refused no model sees
+        agent = session.setting.agent
+        note_prompt(scope=session.scope, run=run, agent=agent, items=built.items, now=now)
     return run
 
 

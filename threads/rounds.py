@@ -40,6 +40,7 @@ from threads import runs
 from threads.chat import price
 from threads.committing import committed
 from threads.counting import Observation
+from threads.disclosing import note_tools
 from threads.events import Delta, RunEvent, ToolCalled, ToolReturned
 from threads.pipeline import ContextOverBudgetError, PreparedRun
 from threads.run_prompt import RunPrompt, Window
@@ -138,10 +139,23 @@ class Rounds:
         return window
 
     def _fit_and_hold(self, tools: Sequence[ToolSpec]) -> Window:
-        """Fit the prompt, whose past may ask for ids, and hold the run, in one transaction."""
-        with scoped_transaction(self._prepared.scope):
-            window = self._prompt.fit(tools=tools, now=timezone.now())
+        """Fit the prompt, whose past may ask for ids, and hold the run, in one transaction.
+
+        What the newest round is about to show is written down with it.
+        """
+        prepared, now = self._prepared, timezone.now()
+        with scoped_transaction(prepared.scope):
+            window = self._prompt.fit(tools=tools, now=now)
             self._hold()
+            if window.is_within:
+                newest = self._done[-1].outcomes
+                note_tools(
+                    scope=prepared.scope,
+                    run=prepared.run,
+                    agent=prepared.agent,
+                    outcomes=newest,
+                    now=now,
+                )
         return window
 
     def _hold(self) -> None:

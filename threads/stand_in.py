@@ -17,6 +17,7 @@ from memory.compression.chain import LevelStep
 from memory.db_threads import in_database_thread
 from memory.rls import scoped_transaction
 from threads.chat import memory_providers, provider_config
+from threads.disclosing import note_prompt
 from threads.memory_calls import book_calls
 from threads.models import Provider, Run, RunTrace
 from threads.pipeline import PreparedRun
@@ -86,6 +87,9 @@ def _store(
         Run.objects.in_scope(scope).filter(pk=prepared.run_id).update(context=context)
         RunTrace.objects.in_scope(scope).filter(run_id=prepared.run_id).update(
             messages=told.messages_as_json(), items=told.items
+        )
+        note_prompt(
+            scope=scope, run=prepared.run, agent=agent, items=told.items, now=timezone.now()
         )
     prepared.run.context = dict(context)
     return replace(
