@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import re2
 
-from governance.disclosures import record
+from governance.disclosures import Shown, record
 from governance.models import DisclosureKind
 from memory.scope import Scope
 from threads.models import Agent, ContextTrace, Run
@@ -27,16 +27,16 @@ def note_prompt(
     *, scope: Scope, run: Run, agent: Agent, items: Iterable[Mapping[str, Any]], now: datetime
 ) -> None:
     """Write what the prompt of an accepted run shows. Cost: one INSERT."""
-    _note(DisclosureKind.RUN, scope, run.pk, run.thread_id, agent, ids_of(items), now)
+    shown = _shown(DisclosureKind.RUN, scope, run, agent, ids_of(items))
+    record(scope=scope, shown=shown, now=now)
 
 
 def note_context(
     *, scope: Scope, trace: ContextTrace, agent: Agent, items: Iterable[Mapping[str, Any]]
 ) -> None:
     """Write what an assembled context hands to whoever calls models himself. Cost: one INSERT."""
-    ids = ids_of(items)
-    now = trace.created_at
-    _note(DisclosureKind.CONTEXT, scope, trace.pk, trace.thread_id, agent, ids, now)
+    shown = _shown(DisclosureKind.CONTEXT, scope, trace, agent, ids_of(items))
+    record(scope=scope, shown=shown, now=trace.created_at)
 
 
 def note_tools(
@@ -45,7 +45,8 @@ def note_tools(
     """Write what the tools of a round are about to show. Cost: one INSERT; none without an id."""
     ids = tuple(one for outcome in outcomes for one in shown_by(outcome))
     if ids:
-        _note(DisclosureKind.TOOL, scope, run.pk, run.thread_id, agent, ids, now)
+        shown = _shown(DisclosureKind.TOOL, scope, run, agent, ids)
+        record(scope=scope, shown=shown, now=now)
 
 
 def ids_of(items: Iterable[Mapping[str, Any]]) -> Iterator[str]:
@@ -64,24 +65,16 @@ def shown_by(outcome: ToolOutcome) -> Iterator[str]:
     yield from _IDS.findall(outcome.shown)
 
 
-def _note(
-    kind: DisclosureKind,
-    scope: Scope,
-    run_id: str,
-    thread_id: str | None,
-    agent: Agent,
-    item_ids: Iterable[str],
-    now: datetime,
-) -> None:
-    record(
-        scope=scope,
+def _shown(
+    kind: DisclosureKind, scope: Scope, place: Run | ContextTrace, agent: Agent, ids: Iterable[str]
+) -> Shown:
+    return Shown(
         kind=kind,
-        run_id=run_id,
-        thread_id=thread_id,
+        run_id=place.pk,
+        thread_id=place.thread_id,
         agent_id=agent.pk,
         key_id=scope.principal_id,
-        provider_id=agent.provider_id or "",
+        provider_id=agent.provider_id,
         model=agent.model,
-        item_ids=item_ids,
-        now=now,
+        item_ids=tuple(ids),
     )
