@@ -42,10 +42,14 @@ WITHOUT_TEXT = {
     ("governance/entities/decisions.py", "_is_second"): "who approved first",
     ("governance/entities/decisions.py", "_mark_approved"): _DECIDED,
     ("threads/recall/knowledge_jobs.py", "index_knowledge"): "counts the chunks of a document",
+    ("governance/erasure/operations.py", ""): "takes names away from what is erased next",
+    ("governance/erasure/vocabulary.py", ""): "counts evidence anew, unlinks and deletes",
+    ("governance/erasure/vocabulary.py", "_take_apart"): "retires what nobody knows how to unmerge",
 }
 # What the functions above may set, and nothing else.
 TEXTLESS_COLUMNS = frozenset(
-    "status reason decided_by decided_at first_approved_by entity_id chunk_count updated_at".split()
+    "status reason decided_by decided_at first_approved_by entity_id merged_into_id chunk_count"
+    " updated_at".split()
 )
 # Who may take what stands in memory for cleared, and why.
 TAKES_STORED = {
@@ -61,7 +65,7 @@ NO_TEXT = frozenset(
     " document_id run_id source_run_id thread_id agent_id end_user_id team_id shelf_id model_id"
     " external_id tenant_id role kind tier origin media_type decided_by status category name"
     " action method error_code source reason language key key_folded fact_key term_key op"
-    " sha256 actor by flags other ask kept".split()
+    " sha256 actor by flags other ask kept pii".split()
 )
 
 
