@@ -71,6 +71,7 @@ STATUS: Final[Mapping[str, int]] = {
     "too_many_aliases": 409,
     "similar_key": 409,
     "core_full": 409,
+    "not_rederivable": 409,
     "legal_hold": 409,
     "erasure_running": 409,
     "erasure_not_failed": 409,

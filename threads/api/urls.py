@@ -20,6 +20,7 @@ from threads.api.views import (
     runs,
     service,
     threads,
+    uses,
 )
 
 urlpatterns: list[URLPattern] = [
@@ -60,6 +61,8 @@ urlpatterns: list[URLPattern] = [
     path("memories/<str:category>/<str:key>/history", items.HistoryView.as_view()),
     path("memories/search", memories.SearchView.as_view()),
     path("memories/grep", memories.GrepView.as_view()),
+    path("items/<str:item_id>/uses", uses.UsesView.as_view()),
+    path("items/<str:item_id>/rederive", uses.RederiveView.as_view()),
     path("usage", registers.UsageView.as_view()),
     path("runs/<str:run_id>", runs.RunDetailView.as_view()),
     path("runs/<str:run_id>/trace", runs.RunTraceView.as_view()),

@@ -68,6 +68,8 @@ ROUTES = (
     ("GET", "/v1/erasures", "erase"),
     ("GET", "/v1/erasures/{erasure_id}", "erase"),
     ("POST", "/v1/erasures/{erasure_id}/retry", "erase"),
+    ("GET", "/v1/items/{item_id}/uses", "read"),
+    ("POST", "/v1/items/{item_id}/rederive", "govern"),
     ("GET", "/v1/usage", "read"),
     ("POST", "/v1/memories/search", "read"),
     ("POST", "/v1/memories/grep", "read"),
@@ -128,6 +130,7 @@ WITH_ID = tuple(
 PREFIXES = {
     "agent_id": "ag",
     "run_id": "run",
+    "item_id": "run",
     "artifact_id": "art",
     "document_id": "doc",
     "thread_id": "th",
@@ -174,6 +177,7 @@ def ids_of(place: Place) -> dict[str, str]:
     return {
         "agent_id": place.agent.pk,
         "run_id": place.run.pk,
+        "item_id": place.run.pk,
         "artifact_id": make_artifact(place.run).pk,
         "thread_id": place.thread.pk,
         "message_id": place.message_id,
