@@ -5,19 +5,23 @@ from __future__ import annotations
 from django.contrib import admin
 from django.utils.translation import gettext_lazy as _
 
-from governance.admin.base import ScopedModelAdmin
+from governance.admin.columns import STYLES
 from governance.admin.filters import ScopedRelatedFilter
 from governance.admin.site import site
 from governance.admin.text import shown
 from threads.admin.accounts import AccountPage
+from threads.admin.uses import UsesPage
 from threads.models import Run
 
 TRACE_CHARACTERS = 100_000
 
 
 @admin.register(Run, site=site)
-class RunAdmin(AccountPage, ScopedModelAdmin[Run]):
+class RunAdmin(AccountPage, UsesPage):
     """Runs of all threads in scope."""
+
+    class Media:
+        css = {"all": (STYLES,)}
 
     list_display = (
         "id", "tenant", "thread_id", "seq", shown("agent__name", label=_("agent")), "status",
