@@ -100,6 +100,7 @@ def _serve(var: Path, host: str, port: int, should_stop: Event) -> int:
         call_command("migrate", database="owner", verbosity=0)
         if server is not None:
             _end_lost_runs()
+        _wait_for_erasures(should_stop)
         seeded = _seed(var, str(secrets["admin_password"]))
         connections.close_all()
         children += _children(host, port)
@@ -136,6 +137,26 @@ def _end_lost_runs() -> None:
         connections.close_all()
     if ended:
         say(f"{ended} unfinished runs ended as interrupted")
+
+
+def _wait_for_erasures(should_stop: Event) -> None:
+    """Start nothing on a restored database before the erasures since its backup are done again."""
+    from governance.erasure.restored import missing_erasures  # noqa: PLC0415
+
+    told = 0
+    while not should_stop.is_set() and (missing := len(missing_erasures(is_whole=True))):
+        if told != missing:
+            say(
+                "This database is older than the ledger of erasures: it was restored from a backup.\n"
+                f"{missing} erasures and holds since then have to be done again before it is served."
+                " In another terminal:\n"
+                "  manage.py reapply_erasures     (with CREDENCE_VAR as here)\n"
+                "Waiting for it …"
+            )
+            told = missing
+        connections.close_all()
+        should_stop.wait(_LOOK_SECONDS)
+    connections.close_all()
 
 
 def _seed(var: Path, admin_password: str) -> Sequence[Any]:

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.db import OperationalError
 
 from governance.tenants import find_tenant
 from memory.errors import CredenceError
@@ -28,6 +29,9 @@ class CredenceCommand(BaseCommand):
             return super().execute(*args, **options)
         except CredenceError as error:
             raise CommandError(f"{error.code}: {error.detail}") from error
+        except OperationalError as error:
+            text = "database_unavailable: The database does not answer; is the instance running?"
+            raise CommandError(text) from error
 
     def show(self, options: dict[str, Any], result: dict[str, Any]) -> None:
         """Print a result: JSON with --json, else a line a name."""
