@@ -30,7 +30,7 @@ def test_pages_of_rows_lead_to_their_uses(beta: World, client_of_beta: Client) -
         assert found.status_code == 200, model
         assert row in found.content.decode()
         # Ids, kinds and times only: of what was said there is nothing.
-        assert beta.word not in found.content.decode().replace("Make", ""), model
+        assert beta.word not in found.content.decode(), model
 
 
 @pytest.mark.req("B17")
@@ -54,8 +54,9 @@ def test_making_anew_is_for_those_who_approve(beta: World) -> None:
     assert '<form method="post">' not in reader.get(url).content.decode()
     assert reader.post(url).status_code == 403
     assert '<form method="post">' in curator.get(url).content.decode()
-    assert curator.post(url, follow=True).status_code == 200
     scope = Scope(tenant_ids=(beta.tenant.pk,), principal_id="test")
-    with scoped_transaction(scope):
-        rows = AuditEntry.objects.in_scope(scope).filter(action="rederived")
-        assert rows.count() <= 1
+    for made in (1, 2):
+        assert curator.post(url, follow=True).status_code == 200
+        with scoped_transaction(scope):
+            acts = AuditEntry.objects.in_scope(scope).filter(action="rederived")
+            assert acts.count() == made
