@@ -7,7 +7,7 @@ import time
 from threading import Event, Thread
 from typing import Final
 
-from django.db import DatabaseError, InterfaceError, connections
+from django.db import connections
 from django.utils import timezone
 
 from governance.sealing import export_heads, seal_pending
@@ -22,15 +22,23 @@ EXPORT_SECONDS: Final = 60.0
 class Sealer(Thread):
     """Seals what waits and exports heads; a daemon, so it never outlives its process.
 
-    A lock in the database lets one sealer work at a time, however many workers there are. A
-    database that is out of reach is tried again; nothing is lost, since what waits is a list in it.
+    A lock in the database lets one sealer work at a time, however many workers there are. Whatever
+    goes wrong is logged by its code and tried again; nothing is lost, since what waits is a list in
+    the database. Heads that could not be exported are exported a minute later.
     """
 
-    def __init__(self, *, should_stop: Event, period_seconds: float = PERIOD_SECONDS) -> None:
-        """Take the event that ends it, and how long it rests."""
+    def __init__(
+        self,
+        *,
+        should_stop: Event,
+        period_seconds: float = PERIOD_SECONDS,
+        export_seconds: float = EXPORT_SECONDS,
+    ) -> None:
+        """Take the event that ends it, and how long it rests between seals and exports."""
         super().__init__(name="sealer", daemon=True)
         self._should_stop = should_stop
         self._period = period_seconds
+        self._export_period = export_seconds
         self._export_at = 0.0
         self._has_new = True
 
@@ -49,7 +57,7 @@ class Sealer(Thread):
             sealed = seal_pending(now=timezone.now())
             self._has_new = self._has_new or sealed > 0
             self._export()
-        except (DatabaseError, InterfaceError) as error:
+        except Exception as error:  # noqa: BLE001 - a thread that ended would not be missed
             logger.warning("seal_failed", extra={"code": type(error).__name__})
             connections[MAINT_ALIAS].close()
             return 0
@@ -58,9 +66,9 @@ class Sealer(Thread):
     def _export(self) -> None:
         if not self._has_new or time.monotonic() < self._export_at:
             return
+        self._export_at = time.monotonic() + self._export_period
         try:
             export_heads()
+            self._has_new = False
         except (OSError, ValueError) as error:
             logger.warning("heads_not_exported", extra={"code": type(error).__name__})
-        self._export_at = time.monotonic() + EXPORT_SECONDS
-        self._has_new = False

@@ -12,12 +12,13 @@ from itertools import islice
 from typing import Any, Final
 
 from django.db import connection
-from django.db.models import Min
+from django.db.models import Max, Min
 
 from governance.models import AuditEntry, AuditLeaf, AuditPending, AuditSeal, Disclosure
 from governance.sealing.heads import Head
 from governance.sealing.leaves import disclosure_leaf, entry_leaf, seal_hash
 from governance.sealing.merkle import root_of
+from memory.querysets import ScopedQuerySet
 from memory.rls import scoped_transaction
 from memory.scope import Scope
 
@@ -96,7 +97,8 @@ class ChainReport:
 def verify(*, scope: Scope, heads: Sequence[Head] | None = None) -> ChainReport:
     """Check one tenant's chain from its first link on; changes nothing.
 
-    Cost: reads the whole log once, in batches, in one transaction of its own.
+    Links that are made meanwhile are left for the next check. Cost: reads the whole log once, in
+    batches, in one transaction of its own.
 
     Args:
         scope: The tenant's.
@@ -104,21 +106,23 @@ def verify(*, scope: Scope, heads: Sequence[Head] | None = None) -> ChainReport:
     """
     report = ChainReport(tenant_id=scope.tenant_id)
     with scoped_transaction(scope):
-        hashes = _check_links(scope, report)
-        _check_rows(scope, report)
+        # Each statement sees what was committed before it, so that all look at links up to this.
+        top = AuditSeal.objects.in_scope(scope).aggregate(top=Max("seq"))["top"] or 0
+        hashes = _check_links(scope, report, top)
+        _check_rows(scope, report, top)
         _check_loose(scope, report)
         _count_waiting(scope, report)
     _check_heads(report, hashes, heads or ())
     return report
 
 
-def _check_links(scope: Scope, report: ChainReport) -> dict[int, str]:
+def _check_links(scope: Scope, report: ChainReport, top: int) -> dict[int, str]:
     """Check each link against the one before and its leaves' root; return the hashes by number."""
     hashes: dict[int, str] = {}
     wanted, previous = 1, ""
-    roots = _roots(scope)
+    roots = _roots(scope, top)
     leaves_of = next(roots, None)
-    seals = AuditSeal.objects.in_scope(scope).order_by("seq")
+    seals = AuditSeal.objects.in_scope(scope).filter(seq__lte=top).order_by("seq")
     for seal in seals.iterator(chunk_size=_BATCH):
         report.seals += 1
         if seal.seq != wanted:
@@ -129,7 +133,7 @@ def _check_links(scope: Scope, report: ChainReport) -> dict[int, str]:
         while leaves_of is not None and leaves_of[0] < seal.seq:
             leaves_of = next(roots, None)
         mine = leaves_of[1] if leaves_of is not None and leaves_of[0] == seal.seq else []
-        if len(mine) != seal.entries or root_of(mine) != seal.root:
+        if not mine or len(mine) != seal.entries or root_of(mine) != seal.root:
             report.note("leaves_changed", seq=seal.seq)
         wanted, previous = seal.seq + 1, seal.hash
         hashes[seal.seq] = seal.hash
@@ -137,9 +141,14 @@ def _check_links(scope: Scope, report: ChainReport) -> dict[int, str]:
     return hashes
 
 
-def _roots(scope: Scope) -> Iterator[tuple[int, list[str]]]:
+def _leaves(scope: Scope, top: int) -> ScopedQuerySet[AuditLeaf]:
+    rows = AuditLeaf.objects.in_scope(scope).filter(seal__seq__lte=top)
+    return rows.order_by("seal__seq", "position")
+
+
+def _roots(scope: Scope, top: int) -> Iterator[tuple[int, list[str]]]:
     """Yield the leaves of each link, in the order of links and places."""
-    rows = AuditLeaf.objects.in_scope(scope).order_by("seal__seq", "position")
+    rows = _leaves(scope, top)
     pairs = rows.values_list("seal__seq", "leaf_hash").iterator(chunk_size=_BATCH)
     seq, mine = 0, list[str]()
     for number, leaf in pairs:
@@ -152,12 +161,11 @@ def _roots(scope: Scope) -> Iterator[tuple[int, list[str]]]:
         yield seq, mine
 
 
-def _check_rows(scope: Scope, report: ChainReport) -> None:
+def _check_rows(scope: Scope, report: ChainReport, top: int) -> None:
     """Check each sealed row against its leaf, and its time against the rows of links before."""
     latest: datetime | None = None
     link, in_link = 0, latest
-    leaves = AuditLeaf.objects.in_scope(scope).order_by("seal__seq", "position")
-    stream = leaves.select_related("seal").iterator(chunk_size=_BATCH)
+    stream = _leaves(scope, top).select_related("seal").iterator(chunk_size=_BATCH)
     while batch := list(islice(stream, _BATCH)):
         rows = _rows(scope, [leaf.pk for leaf in batch])
         for leaf in batch:
