@@ -88,10 +88,16 @@ def _append(path: Path, lines: Iterable[str]) -> None:
         torn = size and os.pread(handle, 1, size - 1) != b"\n"
         if torn:
             os.ftruncate(handle, _whole(path))
-        os.write(handle, "".join(f"{line}\n" for line in lines).encode())
+        _write_all(handle, "".join(f"{line}\n" for line in lines).encode())
         os.fsync(handle)
     finally:
         os.close(handle)
+
+
+def _write_all(handle: int, content: bytes) -> None:
+    """Write all of it: a system may take a part at a time."""
+    while content:
+        content = content[os.write(handle, content) :]
 
 
 def _whole(path: Path) -> int:
