@@ -38,6 +38,8 @@ INSTALLED_APPS = [
     "django_q",
 ]
 MIDDLEWARE = [
+    "config.headers.HeadersMiddleware",
+    "config.headers.ContentPolicyMiddleware",
     "django.middleware.security.SecurityMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",
     "threads.api.middleware.RequestIdMiddleware",
@@ -96,6 +98,10 @@ X_FRAME_OPTIONS = "DENY"
 SESSION_COOKIE_HTTPONLY = True
 SESSION_COOKIE_SAMESITE = "Lax"
 CSRF_COOKIE_SAMESITE = "Lax"
+# How long staff stay signed in since they last did something that changed their session; the
+# browser forgets it sooner, when it is closed.
+SESSION_COOKIE_AGE = int(env.number("CREDENCE_STAFF_SESSION_HOURS", 8) * 3600)
+SESSION_EXPIRE_AT_BROWSER_CLOSE = True
 
 
 def databases(*, app: str, maint: str, owner: str | None) -> dict[str, Any]:

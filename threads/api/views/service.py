@@ -9,7 +9,7 @@ from django.utils import timezone
 from drf_spectacular.generators import SchemaGenerator
 from drf_spectacular.renderers import OpenApiJsonRenderer
 from drf_spectacular.utils import extend_schema
-from drf_spectacular.views import SpectacularSwaggerView
+from drf_spectacular.views import SpectacularSwaggerSplitView
 from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
@@ -87,11 +87,12 @@ class OpenApiView(OpenView):
         return HttpResponse(openapi_document(), content_type="application/json")
 
 
-class DocsView(SpectacularSwaggerView):
-    """GET /v1/docs: the interactive page, with scripts of this very server."""
+class DocsView(SpectacularSwaggerSplitView):
+    """GET /v1/docs: the interactive page, with scripts of this very server and none inside."""
 
     authentication_classes = ()
     permission_classes = ()
     content_negotiation_class = AnyAccept
     http_method_names = ["get", "head"]
     url_name = "openapi"
+    template_name = "api/docs.html"
