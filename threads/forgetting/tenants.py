@@ -70,6 +70,8 @@ _GRANTS: Final = {
     "governance_teamusergrant": "SELECT id FROM memory_team WHERE tenant_id = %(tenant)s",
     "governance_teamgroupgrant": "SELECT id FROM memory_team WHERE tenant_id = %(tenant)s",
 }
+_DELETE_GRANTS: Final = sql.SQL("DELETE FROM {} WHERE content_object_id IN ({})")
+_DELETE_ACCOUNTS: Final = sql.SQL("DELETE FROM {} WHERE {} = ANY (%s)")
 _OF_ACCOUNTS: Final = (
     ("guardian_userobjectpermission", "user_id"),
     ("django_admin_log", "user_id"),
@@ -253,7 +255,7 @@ def _empty_tables(scope: Scope) -> dict[str, int]:
         cursor.execute(_ACCOUNTS, values)
         accounts = [row[0] for row in cursor.fetchall()]
         for table, whose in _GRANTS.items():
-            cursor.execute(f"DELETE FROM {table} WHERE content_object_id IN ({whose})", values)  # noqa: S608 - constants
+            cursor.execute(_DELETE_GRANTS.format(sql.Identifier(table), sql.SQL(whose)), values)
             gone[table] += cursor.rowcount
         gone.update(_blank_shells(scope))
         for model in emptied_models():
@@ -267,7 +269,8 @@ def _empty_tables(scope: Scope) -> dict[str, int]:
         gone["auth_group"] = groups.count()
         groups.delete()
         for table, column in _OF_ACCOUNTS:
-            cursor.execute(f"DELETE FROM {table} WHERE {column} = ANY (%s)", [accounts])  # noqa: S608 - constants
+            names = sql.Identifier(table), sql.Identifier(column)
+            cursor.execute(_DELETE_ACCOUNTS.format(*names), [accounts])
     gone["auth_user"] += len(accounts)
     return {name: number for name, number in sorted(gone.items()) if number}
 

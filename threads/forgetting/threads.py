@@ -18,7 +18,7 @@ from memory.models import EndUser
 from memory.rls import scoped_transaction
 from memory.scope import Scope
 from threads.forgetting.turns import drop_thread, forget_turns
-from threads.models import Run, Thread
+from threads.models import FINAL, Run, Thread
 
 DELETED: Final = "thread_deleted"
 _BATCH: Final = 200
@@ -64,11 +64,13 @@ def delete_thread(*, scope: Scope, thread_id: str, now: datetime) -> Mapping[str
     """
     counts: Counter[str] = Counter()
     while True:
+        _cancel(scope, thread_id, now)
         with scoped_transaction(scope):
             own = _lock(scope, thread_id)
             with scoped_transaction(own):
-                _cancel(own, thread_id, now)
                 runs = Run.objects.in_scope(own).filter(thread_id=thread_id).order_by("-seq")
+                if runs.exclude(status__in=FINAL).exists():
+                    continue  # one began meanwhile
                 run_ids = list(runs.values_list("pk", flat=True)[:_BATCH])
                 if run_ids:
                     counts += forget_turns(
@@ -80,10 +82,10 @@ def delete_thread(*, scope: Scope, thread_id: str, now: datetime) -> Mapping[str
                 return counts
 
 
-def _lock(scope: Scope, thread_id: str) -> Scope:
+def _lock(scope: Scope, thread_id: str, *, is_locked: bool = True) -> Scope:
     """Hold the thread's row, so that no run begins in it, and return the scope of its person."""
     rows = Thread.objects.in_scope(scope).filter(pk=thread_id)
-    thread = rows.select_for_update(of=("self",)).first()
+    thread = (rows.select_for_update(of=("self",)) if is_locked else rows).first()
     if thread is None:
         raise NotFoundError
     held = LegalHold.objects.in_scope(scope).filter(
@@ -100,9 +102,12 @@ def _lock(scope: Scope, thread_id: str) -> Scope:
 
 
 def _cancel(scope: Scope, thread_id: str, now: datetime) -> None:
+    """Cancel what runs, in a transaction of its own: who ends a run locks it before the thread."""
     values: dict[str, Any] = {"tenant": scope.tenant_id, "thread": thread_id, "now": now}
-    with connection.cursor() as cursor:
-        cursor.execute(_CANCEL, values)
+    with scoped_transaction(scope):
+        _lock(scope, thread_id, is_locked=False)
+        with connection.cursor() as cursor:
+            cursor.execute(_CANCEL, values)
 
 
 def _record(scope: Scope, thread_id: str, counts: Counter[str], now: datetime) -> None:
