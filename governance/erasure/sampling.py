@@ -219,6 +219,10 @@ def _shared_rows(alias: str, erasure: Erasure) -> Iterator[tuple[Any, ...]]:
         rows = _rows(model, alias).filter(end_user__isnull=True, tenant_id=erasure.tenant_id)
         of_run = "run__end_user_id" if path == "run" else "document__run__end_user_id"
         yield from _texts(model, rows.exclude(**{of_run: own}))
+    # Terms that others have corrected as well are theirs, too, and stay in the vocabulary.
+    corrections: type[TenantModel] = apps.get_model("governance.Correction")
+    theirs = _rows(corrections, alias).filter(tenant_id=erasure.tenant_id)
+    yield from _texts(corrections, theirs.exclude(end_user_id=own))
     for label in _SHARED:
         shared: type[TenantModel] = apps.get_model(label)
         yield from _texts(shared, _rows(shared, alias).filter(tenant_id=erasure.tenant_id))

@@ -25,7 +25,7 @@ from governance.erasure.plan import LAST, STEPS
 from governance.erasure.problems import BusyPersonError, ErasureLostError
 from governance.erasure.subjects import subject_of
 from governance.erasure.tagging import TaggedEraser
-from governance.erasure.verifying import verify_open
+from governance.erasure.verifying import search_round
 from governance.models.erasure import Erasure, ErasureMode
 from memory.errors import CredenceError
 from memory.rls import scoped_transaction
@@ -88,19 +88,23 @@ def work_erasures(
     """
     round_ = _Round(until=time.monotonic() + within_seconds, between=between)
     ended: Counter[str] = Counter()
-    verified, is_idle = 0, False
+    verified, is_idle, is_searching = 0, False, False
     while not is_idle and time.monotonic() < round_.until:
         erasure = booking.claim(now=now)
         if erasure is None:
             left = max(0.0, round_.until - time.monotonic())
-            verified, is_idle = verify_open(now=timezone.now(), within_seconds=left), True
+            verified, is_searching = search_round(now=timezone.now(), within_seconds=left)
+            is_idle = True
             continue
         outcome = _attempt(erasure, round_, tagged)
         ended[outcome] += 1
         if outcome == _DONE and erasure.is_physical:
             vacuum(between=between)
     return WorkReport(
-        done=ended[_DONE], failed=ended[_FAILED], verified=verified, is_more=not is_idle
+        done=ended[_DONE],
+        failed=ended[_FAILED],
+        verified=verified,
+        is_more=is_searching or not is_idle,
     )
 
 

@@ -14,12 +14,14 @@ from governance import ledger
 from governance.erasure import needles
 from governance.erasure.needles import Needle, Needles
 from governance.erasure.receipts import sha256_of
-from governance.erasure.verifying import verify_open
+from governance.erasure.verifying import search_round, verify_open
+from governance.erasure.work import work_erasures
+from governance.models import Correction
 from governance.models.erasure import Erasure
 from memory.rls import maintenance_transaction, scoped_transaction
 from tests.factories import make_agent, make_end_user, make_tenant, scope_of
 from tests.governance.erasure.planting import PLANTS, run_sql, sweep
-from tests.governance.erasure.scenes import erase, read
+from tests.governance.erasure.scenes import erase, no_tagged, read
 from tests.governance.erasure.talks import (
     PHONE,
     SAID,
@@ -30,7 +32,7 @@ from tests.governance.erasure.talks import (
     talk,
     verified,
 )
-from threads.models import Message
+from threads.models import Message, Thread
 
 
 @pytest.fixture
@@ -240,6 +242,41 @@ def test_collect_leaves_out_what_the_tenant_wrote_for_everybody(committed_db: No
     assert phrases
     assert not any("grand budapest" in text for text in phrases)
     assert any("brooch" in text for text in phrases)
+
+
+def test_collect_leaves_out_terms_that_others_have_corrected_too(scene: dict[str, Any]) -> None:
+    """Found in a soak: the term stays in the vocabulary, since it is the other's word as well."""
+    term, lone = "Wiener Schnellkochtopf mit Deckel", "Grazer Dampfgarer ohne Henkel"
+    scope = scope_of(scene["tenant"])
+    with scoped_transaction(scope):
+        for person, terms in ((scene["person"], (term, lone)), (scene["other"], (term,))):
+            thread = Thread.objects.in_scope(scope).get(end_user=person)
+            for one in terms:
+                Correction.objects.create(
+                    tenant=scene["tenant"],
+                    end_user=person,
+                    thread=thread,
+                    entity_type="product",
+                    term=one,
+                    term_key=one.casefold(),
+                    created_by="test",
+                )
+    erasure = Erasure(tenant_id=scene["tenant"].pk, subject_id=scene["person"].pk, mode="all")
+    with maintenance_transaction() as alias:
+        found = needles.collect(alias=alias, erasure=erasure)
+    phrases = [one.text for one in found.items if one.kind == "phrase"]
+    assert not any("schnellkochtopf" in text for text in phrases)
+    assert any("dampfgarer" in text for text in phrases)
+
+
+def test_search_that_is_cut_off_is_rung_for_again(scene: dict[str, Any]) -> None:
+    """Found in a soak: the rest waited for the next heartbeat, and so for minutes."""
+    erase(scene["person"])
+    assert search_round(now=timezone.now(), within_seconds=0) == (0, True)
+    report = work_erasures(now=timezone.now(), within_seconds=0.01, tagged=no_tagged)
+    assert (report.verified, report.is_more) == (0, True)
+    report = work_erasures(now=timezone.now(), within_seconds=60, tagged=no_tagged)
+    assert (report.verified, report.is_more) == (1, False)
 
 
 def test_collect_for_tagged_has_the_tagged_values_alone(scene: dict[str, Any]) -> None:
