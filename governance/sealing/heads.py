@@ -74,9 +74,17 @@ def _parsed(lines: Iterable[str]) -> Iterator[Head]:
     for number, line in enumerate(lines, start=1):
         try:
             if line:
-                yield Head(**json.loads(line))
-        except (TypeError, ValueError) as error:
+                yield _checked(Head(**json.loads(line)))
+        except (TypeError, ValueError, RecursionError) as error:
             raise ValueError(f"line {number} is no head") from error
+
+
+def _checked(head: Head) -> Head:
+    """Return a head whose values are of their kinds: the file may have been written by anybody."""
+    texts = (head.tenant_id, head.hash, head.sealed_at)
+    if type(head.seq) is not int or not all(isinstance(text, str) for text in texts):
+        raise TypeError(head)
+    return head
 
 
 def _append(path: Path, lines: Iterable[str]) -> None:

@@ -30,11 +30,11 @@ class Command(AnyTenantCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         """Print what was found of each tenant; exit code 1 when something does not fit."""
         named = Path(options["heads"]) if options["heads"] else None
-        if named is not None and not named.exists():
-            raise CommandError(f"There is no file {named}.")
         try:
+            if named is not None and not named.exists():
+                raise CommandError(f"There is no file {named}.")
             heads = read_heads(path=named)
-        except ValueError as error:
+        except (OSError, ValueError) as error:
             raise CommandError(f"The file of heads can not be read: {error}.") from error
         reports = [verify(scope=scope, heads=heads) for scope in self.scopes(options)]
         if options["json"]:

@@ -15,6 +15,7 @@ from django.urls import reverse
 
 from governance.models import AuditEntry, AuditPending, Erasure, ExportLink, LegalHold
 from governance.permissions import Role
+from memory.conf import audit_heads_path
 from memory.models import EndUser
 from memory.rls import scoped_transaction
 from tests.factories import make_end_user, make_staff, scope_of
@@ -169,6 +170,29 @@ def test_chain_is_checked_on_its_page_for_own_tenants_only(
     assert rows(beta, AuditPending)
     reader = signed_in(make_staff(beta.tenant, role=Role.READER))
     assert reader.get(reverse("admin:governance_auditseal_verify")).status_code == 403
+
+
+@pytest.mark.parametrize("fault", ["broken", "wrong kinds", "no text", "a folder"])
+def test_chain_page_says_that_heads_can_not_be_read(
+    beta: World, officer: Client, fault: str
+) -> None:
+    url = reverse("admin:governance_auditseal_verify")
+    assert "can not be read" not in officer.get(url).content.decode()
+    path = audit_heads_path()
+    if fault == "a folder":
+        path.mkdir(parents=True)
+    else:
+        kinds = f'{{"tenant_id": "{beta.tenant.pk}", "seq": "1", "hash": 1, "sealed_at": null}}\n'
+        lines = {"broken": b"{\n", "wrong kinds": kinds.encode(), "no text": b"\xff\n"}
+        path.write_bytes(lines[fault])
+    answer = officer.get(url)
+    shown = answer.content.decode()
+    assert answer.status_code == 200
+    assert "The file of exported heads can not be read" in shown
+    assert str(path) not in shown
+    assert "leaves_changed" in shown, "the chain itself is checked all the same"
+    chinese = officer.get(url, headers={"Accept-Language": "zh-CN"}).content.decode()
+    assert "无法读取导出链头的文件" in chinese
 
 
 def test_pages_speak_chinese(beta: World, person: EndUser, officer: Client) -> None:
