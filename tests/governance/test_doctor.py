@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 from collections.abc import Iterator
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +13,16 @@ import psycopg
 import pytest
 from django.core.management import call_command
 from django.db import connections
+from django.utils import timezone
 
+from governance.models import Disclosure
+from governance.sealing import seal_pending
 from memory import lanes
+from memory.ids import new_id
+from memory.rls import scoped_transaction
+from tests.conftest import empty_tables
+from tests.factories import make_tenant, scope_of
+from tests.governance.sealing.test_chain import act
 
 CHECKS = {
     "database",
@@ -24,6 +33,7 @@ CHECKS = {
     "lane memory0",
     "erasures",
     "ledger",
+    "sealer",
     "data folder",
     "key peppers",
     "encryption keys",
@@ -129,6 +139,37 @@ def test_doctor_migration_pending_named(healthy: None, superuser_url: str) -> No
     assert undone is not None
     assert undone[1] in wrong["migrations"]["detail"]
     assert "migrate --database owner" in wrong["migrations"]["remedy"]
+
+
+def test_doctor_rows_that_wait_long_for_their_seal_ask_for_a_worker(
+    healthy: None, superuser_url: str
+) -> None:
+    """Old rows in both tables count; fresh ones, and ids whose row is gone, do not."""
+    now = timezone.now()
+    tenant = make_tenant()
+    try:
+        while seal_pending(now=now):
+            pass
+        act(tenant, times=2, now=now)
+        assert examine() == (0, {})
+        act(tenant, times=2, now=now - timedelta(minutes=2))
+        with scoped_transaction(scope_of(tenant)):
+            Disclosure.objects.create(
+                tenant=tenant,
+                at=now - timedelta(hours=1),
+                kind="run",
+                run_id=new_id("run"),
+                agent_id=new_id("ag"),
+            )
+        code, wrong = examine()
+        assert code == 1
+        assert set(wrong) == {"sealer"}
+        assert wrong["sealer"]["detail"].startswith("3 rows")
+        assert "manage.py worker" in wrong["sealer"]["remedy"]
+        seal_pending(now=now)
+        assert examine() == (0, {})
+    finally:
+        empty_tables(superuser_url)
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import json
 import os
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandParser
@@ -16,6 +16,7 @@ from django.db.migrations.executor import MigrationExecutor
 
 from governance import ledger
 from governance.erasure.restored import missing_erasures
+from governance.models import AuditEntry, AuditPending, Disclosure
 from governance.models.erasure import Erasure
 from memory import conf, lanes
 from memory.checks import wall_problems
@@ -24,6 +25,7 @@ from memory.providers import crypto
 from memory.rls import MAINT_ALIAS, maintenance_transaction
 
 _SILENT_AFTER_BEATS = 3
+_UNSEALED_AT_MOST = timedelta(minutes=1)
 _LEDGER_REMEDY = "Put the ledger's copy back in place (CREDENCE_ERASURE_LEDGER); keep copies of it."
 
 
@@ -98,6 +100,7 @@ def _database() -> Iterator[Finding]:
         yield from _worker()
         yield _restored()
         yield _ledger()
+        yield _sealer()
 
 
 def _pending_migrations() -> Finding:
@@ -133,9 +136,7 @@ def _maintenance() -> Finding:
 
 
 def _worker() -> Iterator[Finding]:
-    with connection.cursor() as cursor:
-        cursor.execute("SELECT statement_timestamp()")
-        now = cursor.fetchone()[0]
+    now = _now()
     states = lanes.states()
     limit = timedelta(seconds=_SILENT_AFTER_BEATS * conf.heartbeat_seconds())
     for name in [lanes.CONTROL, *(lanes.lane_name(n) for n in range(conf.lane_count()))]:
@@ -148,6 +149,14 @@ def _worker() -> Iterator[Finding]:
             detail=f"last sign of life {beat:%Y-%m-%d %H:%M:%S} UTC" if beat else "never seen",
             remedy="" if is_ok else "Start the worker: manage.py worker",
         )
+
+
+def _now() -> datetime:
+    """Return the server's time: beats and rows of many machines are compared with it."""
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT statement_timestamp()")
+        at: datetime = cursor.fetchone()[0]
+    return at
 
 
 def _restored() -> Finding:
@@ -188,6 +197,34 @@ def _ledger() -> Finding:
         detail=f"{path}: {', '.join(faults) or 'whole'}",
         remedy=_LEDGER_REMEDY if faults else "",
     )
+
+
+def _sealer() -> Finding:
+    """Look whether audit rows and disclosures are sealed in time; a sealer looks each second."""
+    try:
+        waiting = _long_unsealed(before=_now() - _UNSEALED_AT_MOST)
+    except (CredenceError, DatabaseError) as error:
+        detail = f"can not be told ({type(error).__name__})"
+        remedy = "Let DATABASE_MAINT_URL name the maintenance role."
+        return Finding(check="sealer", is_ok=False, detail=detail, remedy=remedy)
+    return Finding(
+        check="sealer",
+        is_ok=not waiting,
+        detail=f"{waiting} rows wait for their seal for more than a minute"
+        if waiting
+        else "no row waits for its seal for more than a minute",
+        remedy="Is a worker running? manage.py worker" if waiting else "",
+    )
+
+
+def _long_unsealed(*, before: datetime) -> int:
+    """Count listed rows that are older; those whose row is gone are verify_audit's to tell."""
+    reason = "the sealer serves every tenant; this counts only"
+    with maintenance_transaction() as alias:
+        ids = AuditPending.objects.using(alias).unscoped(reason=reason).values("pk")
+        entries = AuditEntry.objects.using(alias).unscoped(reason=reason)
+        shown = Disclosure.objects.using(alias).unscoped(reason=reason)
+        return sum(rows.filter(pk__in=ids, at__lt=before).count() for rows in (entries, shown))
 
 
 def _data_folder() -> Finding:
