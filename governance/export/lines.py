@@ -19,6 +19,7 @@ from django.db.models import F, Q
 
 from governance import audit
 from governance.export.map import ABOUT, EXPORTED, Lines
+from governance.models import Erasure
 from memory.models import EndUser
 from memory.querysets import ScopedQuerySet
 from memory.rls import scoped_transaction
@@ -137,9 +138,10 @@ def _rows(scope: Scope, person: EndUser, label: str, how: Lines) -> Iterator[dic
     if how.whose == "own_or_made":
         # Rows of a team that the person's own runs made are the person's words, too.
         with scoped_transaction(_whole(scope)):
-            rows = model.objects.in_scope(_whole(scope)).filter(
-                Q(end_user_id=person.pk) | Q(run__end_user_id=person.pk)
-            )
+            theirs = Q(end_user_id=person.pk)
+            for path in how.made:
+                theirs |= Q(**{path: person.pk})
+            rows = model.objects.in_scope(_whole(scope)).filter(theirs)
             yield from _plain(model, rows, how)
         return
     yield from _plain(model, rows.filter(_mine(scope, person, model, how)), how)
@@ -158,7 +160,8 @@ def _mine(scope: Scope, person: EndUser, model: Any, how: Lines) -> Q:
             table: Any = apps.get_model(label)
             own = table.objects.in_scope(scope).filter(end_user_id=person.pk)
             found |= Q(target_id__in=own.values("pk"))
-        return found
+        erasures = Erasure.objects.in_scope(scope).filter(subject_id=person.pk)
+        return found | Q(target_id__in=erasures.values("pk"))
     return Q(pk=person.pk) if model is EndUser else Q(end_user_id=person.pk)
 
 

@@ -25,6 +25,7 @@ class Lines:
         left_out: Columns that are not exported.
         reason: Why.
         added: What else is told of a row: name in the line, path from the row.
+        made: With `own_or_made`, the paths from a row to the person whose run made it.
     """
 
     type: str
@@ -32,6 +33,7 @@ class Lines:
     left_out: frozenset[str] = frozenset()
     reason: str = ""
     added: Mapping[str, str] | None = None
+    made: tuple[str, ...] = ("run__end_user_id",)
 
 
 def _without(columns: str, reason: str) -> dict[str, frozenset[str] | str]:
@@ -63,10 +65,22 @@ EXPORTED: Final[Mapping[str, Lines]] = {
     "governance.Correction": Lines(type="correction"),
     "memory.EntityEvent": Lines(type="entity_event", added={"term": "entity__term"}),
     "memory.KnowledgeDocument": Lines(type="document", whose="own_or_made"),
-    "memory.KnowledgeChunk": Lines(type="document_chunk"),
-    "memory.IndexEntry": Lines(type="index_entry", left_out=frozenset({"packed"}), reason=_NUMBERS),
+    "memory.KnowledgeChunk": Lines(
+        type="document_chunk", whose="own_or_made", made=("document__run__end_user_id",)
+    ),
+    "memory.IndexEntry": Lines(
+        type="index_entry",
+        whose="own_or_made",
+        made=("item__run__end_user_id", "chunk__document__run__end_user_id"),
+        left_out=frozenset({"packed"}),
+        reason=_NUMBERS,
+    ),
     "memory.Embedding": Lines(
-        type="embedding", left_out=frozenset({"vector", "code"}), reason=_NUMBERS
+        type="embedding",
+        whose="own_or_made",
+        made=("entry__item__run__end_user_id", "entry__chunk__document__run__end_user_id"),
+        left_out=frozenset({"vector", "code"}),
+        reason=_NUMBERS,
     ),
     "memory.Shelf": Lines(type="shelf"),
     "memory.Job": Lines(type="job", left_out=frozenset({"lane_key"}), reason="a number of queues"),
@@ -129,4 +143,6 @@ ABOUT: Final = (
     "governance.CoreCandidate",
     "governance.Correction",
     "governance.ExportLink",
+    "governance.ApiKey",
+    "memory.MemoryItemVersion",
 )

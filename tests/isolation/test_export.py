@@ -9,9 +9,12 @@ from typing import Any
 import pytest
 
 from memory.checks import walled_models
+from memory.models import KnowledgeDocument
+from memory.rls import scoped_transaction
 from tests.exporting import lines_of
 from tests.factories import make_key
 from tests.isolation.conftest import Worlds
+from tests.isolation.recall_rows import document, index, make_shelf
 from tests.isolation.worlds import rows_of
 from tests.threads.api.client import Api
 
@@ -62,3 +65,31 @@ def test_export_has_every_row_of_a_person_and_nothing_of_others(
         number = rows.filter(**{model.walls.user: mine.row.pk}).count()
         assert number, table
         assert counts[kind] == number, table
+
+
+@pytest.mark.req("E06")
+def test_team_documents_that_a_persons_run_made_are_exported_with_their_chunks(
+    worlds: Worlds, settings: Any, tmp_path: Path
+) -> None:
+    settings.STATIC_ROOT = tmp_path
+    a, _, _ = worlds
+    mine, other = a.people
+    scope = a.scope()
+    with scoped_transaction(scope):
+        whose = {"tenant": a.tenant, "team": a.spare_team}
+        chunk, *_ = document(whose, f"{a.mark}team words ", chunks=1)
+        entry = index(make_shelf(whose), whose, a.mark, chunk=chunk)
+        rows = KnowledgeDocument.objects.in_scope(scope).filter(pk=chunk.document_id)
+        rows.update(run_id=mine.run.pk)
+    api = Api(make_key(a.tenant))
+    for person, is_theirs in ((mine, True), (other, False)):
+        lines = lines_of(api.get(f"/v1/users/{person.row.pk}/export"))
+        told = {line["id"] for line in lines if line["type"] in ("document", "document_chunk")}
+        assert (chunk.document_id in told) is is_theirs
+        assert (chunk.pk in told) is is_theirs
+        led = {line.get("chunk_id") for line in lines if line["type"] == "index_entry"}
+        assert (chunk.pk in led) is is_theirs
+    with scoped_transaction(scope):  # the worlds are everybody's
+        entry.delete()
+        entry.shelf.delete()
+        rows.delete()
