@@ -157,6 +157,8 @@ SPECTACULAR_SETTINGS = {
         "DocumentStatusEnum": "memory.models.DocumentStatus",
         "EntityCandidateStatusEnum": "governance.models.EntityCandidateStatus",
         "EntityStatusEnum": "memory.models.EntityStatus",
+        "ErasureModeEnum": "governance.models.ErasureMode",
+        "ErasureStatusEnum": "governance.models.ErasureStatus",
         "ItemStatusEnum": "memory.models.ItemStatus",
         "ProviderKindEnum": "threads.models.ProviderKind",
         "SampleKindEnum": "memory.models.SampleKind",
