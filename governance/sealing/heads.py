@@ -15,6 +15,7 @@ from pathlib import Path
 
 from governance.models import AuditSeal
 from memory.conf import audit_heads_path
+from memory.ids import is_id
 from memory.rls import maintenance_transaction
 
 
@@ -84,6 +85,8 @@ def _checked(head: Head) -> Head:
     texts = (head.tenant_id, head.hash, head.sealed_at)
     if type(head.seq) is not int or not all(isinstance(text, str) for text in texts):
         raise TypeError(head)
+    if not is_id(head.tenant_id, prefix="tn"):
+        raise ValueError(head)
     return head
 
 

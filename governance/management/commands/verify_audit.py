@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,8 @@ from typing import Any
 from django.core.management.base import CommandError, CommandParser
 
 from governance.management.base import AnyTenantCommand
-from governance.sealing import ChainReport, read_heads, verify
+from governance.sealing import ChainReport, Head, read_heads, verify
+from memory.scope import Scope
 
 
 class Command(AnyTenantCommand):
@@ -36,7 +38,10 @@ class Command(AnyTenantCommand):
             heads = read_heads(path=named)
         except (OSError, ValueError) as error:
             raise CommandError(f"The file of heads can not be read: {error}.") from error
-        reports = [verify(scope=scope, heads=heads) for scope in self.scopes(options)]
+        scopes = self.scopes(options)
+        if options["tenant"] is None:
+            scopes += _gone(scopes, heads)
+        reports = [verify(scope=scope, heads=heads) for scope in scopes]
         if options["json"]:
             self.stdout.write(json.dumps([_plain(report) for report in reports]))
         else:
@@ -57,6 +62,12 @@ class Command(AnyTenantCommand):
             self.stdout.write(f"      {problem.kind}: {problem.id or 'chain'} ({where})")
         if report.problem_count > len(report.problems):
             self.stdout.write(f"      … {report.problem_count} in all")
+
+
+def _gone(scopes: Sequence[Scope], heads: Sequence[Head]) -> list[Scope]:
+    """Return scopes of tenants that have heads and are no more: no act of the product ends so."""
+    missing = {head.tenant_id for head in heads} - {scope.tenant_id for scope in scopes}
+    return [Scope(tenant_ids=(one,), principal_id="command") for one in sorted(missing)]
 
 
 def _plain(report: ChainReport) -> dict[str, Any]:

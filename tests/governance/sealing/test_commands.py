@@ -26,6 +26,7 @@ NO_HEADS = [
     '{"tenant_id": "x", "seq": "1", "hash": "", "sealed_at": ""}',
     '{"tenant_id": "x", "seq": true, "hash": "", "sealed_at": ""}',
     '{"tenant_id": "x", "seq": NaN, "hash": "", "sealed_at": ""}',
+    '{"tenant_id": "tn_x,y\\u0000", "seq": 1, "hash": "", "sealed_at": ""}',
     '{"tenant_id": ["x"], "seq": 1, "hash": "", "sealed_at": ""}',
 ]
 
@@ -127,6 +128,22 @@ def test_heads_printed_elsewhere_show_a_cut_tail(
     told("verify_audit")
     text, _ = refused("verify_audit", "--heads", str(kept))
     assert "tail_cut: chain (link 1)" in text
+
+
+def test_tenant_taken_out_whole_is_told_by_its_head(
+    pair: tuple[Tenant, Tenant], owner: psycopg.Connection[Any], tmp_path: Path
+) -> None:
+    """Nothing inside says that there was such a tenant; the head elsewhere does."""
+    kept = tmp_path / "kept.jsonl"
+    kept.write_text(told("audit_heads"))
+    owner.execute("DELETE FROM memory_tenant WHERE id = %s", [pair[0].pk])
+    for table in ("auditleaf", "auditentry", "auditseal"):
+        owner.execute(f"DELETE FROM governance_{table} WHERE tenant_id = %s".encode(), [pair[0].pk])
+    assert pair[0].pk not in told("verify_audit")
+    text, error = refused("verify_audit", "--heads", str(kept))
+    assert "tail_cut: chain (link 1)" in text
+    assert error == f"The chain of {pair[0].pk} is not intact."
+    told("verify_audit", "--heads", str(kept), "--tenant", pair[1].slug)
 
 
 def test_audit_heads_of_one_tenant_only(pair: tuple[Tenant, Tenant]) -> None:
