@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import timedelta
 from pathlib import Path
 
 from django.conf import settings
@@ -107,3 +108,14 @@ def erasure_ledger_path() -> Path:
 def audit_heads_path() -> Path:
     """Return the file outside the database that the heads of audit chains are written to."""
     return Path(settings.CREDENCE_AUDIT_HEADS)
+
+
+def trusted_proxies() -> int:
+    """Return how many proxies of the operator's own add to X-Forwarded-For."""
+    return int(settings.CREDENCE_TRUSTED_PROXIES)
+
+
+def login_cool_off() -> timedelta:
+    """Return how long a name and address stay locked out of the admin after wrong passwords."""
+    cool_off: timedelta = settings.AXES_COOLOFF_TIME
+    return cool_off

@@ -17,6 +17,7 @@ from typing import Final, Protocol
 from django.db import connection
 from django.utils import timezone
 
+from governance.attempts import forget_attempts
 from governance.erasure.restored import is_restored
 from governance.erasure.tagging import tagged_eraser
 from governance.erasure.work import work_erasures
@@ -129,6 +130,7 @@ def control_tick() -> None:
             find_lost=create_missing_jobs,
         )
         _erase()
+        forget_attempts(now=timezone.now())
     except Exception as error:  # noqa: BLE001 - as in drain
         logger.error("control_tick_failed", extra={"code": _code_of(error)})  # noqa: TRY400
         _replace_broken_connection()

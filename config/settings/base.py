@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +37,7 @@ INSTALLED_APPS = [
     "drf_spectacular_sidecar",
     "guardian",
     "django_q",
+    "axes",
 ]
 MIDDLEWARE = [
     "config.headers.HeadersMiddleware",
@@ -51,6 +53,7 @@ MIDDLEWARE = [
     "django.contrib.auth.middleware.AuthenticationMiddleware",
     "django.contrib.messages.middleware.MessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
+    "axes.middleware.AxesMiddleware",
 ]
 ROOT_URLCONF = "config.urls"
 TEMPLATES = [
@@ -68,6 +71,7 @@ TEMPLATES = [
     }
 ]
 AUTHENTICATION_BACKENDS = [
+    "axes.backends.AxesStandaloneBackend",
     "django.contrib.auth.backends.ModelBackend",
     "guardian.backends.ObjectPermissionBackend",
 ]
@@ -102,6 +106,24 @@ CSRF_COOKIE_SAMESITE = "Lax"
 # browser forgets it sooner, when it is closed.
 SESSION_COOKIE_AGE = int(env.number("CREDENCE_STAFF_SESSION_HOURS", 8) * 3600)
 SESSION_EXPIRE_AT_BROWSER_CLOSE = True
+
+# How many proxies of the operator's own stand before us and add to X-Forwarded-For. With none,
+# the header is whatever the client likes, and nobody reads it.
+CREDENCE_TRUSTED_PROXIES = int(env.number("CREDENCE_TRUSTED_PROXIES", 0))
+
+# Wrong passwords at the admin's door, by name and address together: by name alone, anybody could
+# lock anybody out.
+AXES_FAILURE_LIMIT = int(env.number("CREDENCE_LOGIN_FAILURES", 10))
+AXES_COOLOFF_TIME = timedelta(minutes=env.number("CREDENCE_LOGIN_COOL_OFF_MINUTES", 15))
+AXES_LOCKOUT_PARAMETERS = [["username", "ip_address"]]
+AXES_CLIENT_IP_CALLABLE = "governance.peers.address_of"
+AXES_LOCKOUT_CALLABLE = "governance.admin.lockout.locked_out"
+AXES_RESET_ON_SUCCESS = True
+AXES_RESET_COOL_OFF_ON_FAILURE_DURING_LOCKOUT = False
+AXES_DISABLE_ACCESS_LOG = True
+AXES_ENABLE_ADMIN = False
+AXES_VERBOSE = False
+AXES_SENSITIVE_PARAMETERS = ["username", "password", "ip_address", "csrfmiddlewaretoken"]
 
 
 def databases(*, app: str, maint: str, owner: str | None) -> dict[str, Any]:
@@ -229,6 +251,7 @@ LOGGING = {
     },
     "root": {"handlers": ["stderr"], "level": env.text("CREDENCE_LOG_LEVEL", "INFO")},
     "loggers": {
+        "axes": {"level": "WARNING"},
         "django.db.backends": {"level": "ERROR"},
         "django-q": {"level": "WARNING"},
         "openai": {"level": "ERROR"},

@@ -14,7 +14,9 @@ from tests.governance.admin.worlds import World, make_world, signed_in
 def _admin_alone(settings: Any) -> None:
     """The admin's URLs and Django's own middleware: what is under test, and nothing beside it."""
     settings.ROOT_URLCONF = "tests.governance.admin.urls"
-    settings.MIDDLEWARE = [name for name in settings.MIDDLEWARE if name.startswith("django.")]
+    settings.MIDDLEWARE = [
+        name for name in settings.MIDDLEWARE if name.startswith(("django.", "axes."))
+    ]
 
 
 @pytest.fixture

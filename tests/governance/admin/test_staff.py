@@ -103,32 +103,6 @@ def test_rows_are_not_looked_up_outside_the_scoped_rooms(client_of_beta: Client)
         reverse("admin:view_on_site", args=[1, "x"])
 
 
-def login(client: Client, **more: Any) -> Any:
-    posted = {"username": "staff-of-login", "password": "right horse"} | more
-    return client.post("/admin/login/", posted)
-
-
-def test_login_takes_a_new_session_and_never_leads_away(db: None) -> None:
-    """Attack 52: session fixation, and next=//evil."""
-    make_account("staff-of-login", is_staff=True)
-    client = Client()
-    client.cookies["sessionid"] = "chosenbytheattacker0000000000000"
-    answer = login(client, next="//evil.example/x")
-    assert answer.status_code == 302
-    assert (
-        answer.headers["Location"] == "/accounts/profile/"
-        or "evil" not in answer.headers["Location"]
-    )
-    assert answer.cookies["sessionid"].value != "chosenbytheattacker0000000000000"
-
-
-def test_login_refuses_wrong_words_and_missing_tokens(db: None) -> None:
-    """Attack 52: bad password stays outside; a post without CSRF token is refused."""
-    make_account("staff-of-login", is_staff=True)
-    assert login(Client(), password="wrong").status_code == 200
-    assert login(Client(enforce_csrf_checks=True)).status_code == 403
-
-
 def test_actions_and_forms_need_a_csrf_token(beta: World) -> None:
     client = Client(enforce_csrf_checks=True)
     client.force_login(beta.staff, backend="django.contrib.auth.backends.ModelBackend")
