@@ -74,9 +74,11 @@ def django_db_setup(database_urls: DatabaseUrls, django_db_blocker: Any) -> Iter
 
 @pytest.fixture(autouse=True)
 def _files_outside(settings: Any, tmp_path: Path) -> None:
-    """A ledger of erasures and a file of audit heads of each test's own."""
+    """A ledger of erasures, a file of audit heads and a folder of static files of each test's own."""
     settings.CREDENCE_ERASURE_LEDGER = str(tmp_path / "erasures.jsonl")
     settings.CREDENCE_AUDIT_HEADS = str(tmp_path / "audit_heads.jsonl")
+    # `make run` makes this folder; a fresh clone has none, and whitenoise would warn.
+    settings.STATIC_ROOT = tmp_path
 
 
 @pytest.fixture
