@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -19,6 +19,7 @@ _BATCH_CHARS: Final = 1_000_000
 _ROWS_A_FETCH: Final = 100
 _BLOCKS_A_STEP: Final = 2048
 _FILE_CHARS: Final = 1_000_000
+_LIFE_SECONDS: Final = 1.0
 _FILE_OVERLAP: Final = 4096
 _LAST_BLOCK: Final = 0xFFFF_FFFE
 _FILE_KINDS: Final = frozenset({".jsonl", ".json", ".log", ".txt"})
@@ -76,15 +77,22 @@ class Pass:
 
 
 def scan(
-    *, alias: str, finder: Finder, subjects: Mapping[str, Subject], until: float, done: Pass
+    *,
+    alias: str,
+    finder: Finder,
+    subjects: Mapping[str, Subject],
+    until: float,
+    done: Pass,
+    between: Callable[[], None] = lambda: None,
 ) -> None:
     """Go on with a pass until it is done, or `until` of the monotonic clock; `done` is written to.
 
     Inside a transaction of role maint. Reads with a cursor of the server, about 1 MB at a time.
-    Cost: 3 to 6 MB of text a second on one core; the pass ends between two steps of 16 MB.
+    `between` is called about every second, to show life. Cost: 3 to 6 MB of text a second on one
+    core; the pass ends between two steps of 16 MB.
     """
     started = time.monotonic()
-    search = _Search(alias=alias, finder=finder, subjects=subjects, done=done)
+    search = _Search(alias=alias, finder=finder, subjects=subjects, done=done, between=between)
     try:
         for table in tables(alias=alias):
             if done.at is not None and table.label < done.at[0]:
@@ -104,6 +112,8 @@ class _Search:
     finder: Finder
     subjects: Mapping[str, Subject]
     done: Pass
+    between: Callable[[], None]
+    shown_at: float = 0.0
 
     def table(self, table: Table, *, until: float) -> bool:
         """Search one table from where the pass stands; say whether there is time for more."""
@@ -130,7 +140,13 @@ class _Search:
         with connections[self.alias].chunked_cursor() as cursor:
             cursor.execute(table.statement(), (f"({first},0)", f"({end},0)"))
             for batch in _batches(cursor):
+                self._show_life()
                 self._batch(table, batch)
+
+    def _show_life(self) -> None:
+        if time.monotonic() - self.shown_at >= _LIFE_SECONDS:
+            self.between()
+            self.shown_at = time.monotonic()
 
     def _batch(self, table: Table, rows: list[Row]) -> None:
         searched = self.done.searched

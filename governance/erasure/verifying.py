@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from datetime import datetime
 from typing import Any, Final
@@ -41,8 +41,13 @@ def verify_open(*, now: datetime, within_seconds: float) -> int:
     return search_round(now=now, within_seconds=within_seconds)[0]
 
 
-def search_round(*, now: datetime, within_seconds: float) -> tuple[int, bool]:
-    """As `verify_open`; say also whether the pass has to be gone on with."""
+def search_round(
+    *, now: datetime, within_seconds: float, between: Callable[[], None] = lambda: None
+) -> tuple[int, bool]:
+    """As `verify_open`; say also whether the pass has to be gone on with.
+
+    `between` is called about every second: who searches long may be taken for dead.
+    """
     until = time.monotonic() + within_seconds
     with maintenance_transaction() as alias:
         if not _is_alone(alias):
@@ -58,6 +63,7 @@ def search_round(*, now: datetime, within_seconds: float) -> tuple[int, bool]:
             subjects={one.pk: _subject(one) for one in group},
             until=until,
             done=done,
+            between=between,
         )
         if not done.is_done:
             _keep_progress(alias, group, done)

@@ -93,7 +93,9 @@ def work_erasures(
         erasure = booking.claim(now=now)
         if erasure is None:
             left = max(0.0, round_.until - time.monotonic())
-            verified, is_searching = search_round(now=timezone.now(), within_seconds=left)
+            verified, is_searching = search_round(
+                now=timezone.now(), within_seconds=left, between=between
+            )
             is_idle = True
             continue
         outcome = _attempt(erasure, round_, tagged)

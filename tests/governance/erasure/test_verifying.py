@@ -279,6 +279,17 @@ def test_search_that_is_cut_off_is_rung_for_again(scene: dict[str, Any]) -> None
     assert (report.verified, report.is_more) == (1, False)
 
 
+def test_search_shows_life_while_it_goes_on(scene: dict[str, Any]) -> None:
+    """Found in a soak: a supervisor took the long search for dead and killed it, again and again."""
+    erase(scene["person"])
+    shown: list[int] = []
+    assert search_round(now=timezone.now(), within_seconds=60, between=lambda: shown.append(1)) == (
+        1,
+        False,
+    )
+    assert shown
+
+
 def test_collect_for_tagged_has_the_tagged_values_alone(scene: dict[str, Any]) -> None:
     erasure = Erasure(tenant_id=scene["tenant"].pk, subject_id=scene["person"].pk, mode="tagged")
     with maintenance_transaction() as alias:
