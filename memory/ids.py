@@ -6,6 +6,8 @@ Source: the TypeID specification 0.3 (prefix, underscore, 26 characters of Crock
 
 from __future__ import annotations
 
+from typing import Final
+
 import re2
 from typeid import TypeID
 
@@ -14,7 +16,9 @@ PREFIXES = frozenset(
     "rec job era aud op step idem ctx pol fit sum idx vec emb shelf mver eev emrg ext blk "
     "disc seal hold exp use".split()
 )
-_SHAPE = re2.compile(r"^[a-z]{2,8}_[0-7][0-9a-hjkmnp-tv-z]{25}$")
+# What an id looks like inside other text, as an expression.
+SHAPE: Final = r"[a-z]{2,8}_[0-7][0-9a-hjkmnp-tv-z]{25}"
+_SHAPE = re2.compile(f"^{SHAPE}$")
 
 
 def new_id(prefix: str) -> str:

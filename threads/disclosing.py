@@ -14,11 +14,12 @@ import re2
 
 from governance.disclosures import Shown, record
 from governance.models import DisclosureKind
+from memory.ids import SHAPE
 from memory.scope import Scope
 from threads.models import Agent, ContextTrace, Run
 from threads.tools.records import ToolOutcome
 
-_IDS: Final = re2.compile(r"\b[a-z]{2,8}_[0-7][0-9a-hjkmnp-tv-z]{25}\b")
+_IDS: Final = re2.compile(rf"\b{SHAPE}\b")
 # Sources that are themselves shown by a part of them.
 _WHOLES: Final = frozenset({"document"})
 

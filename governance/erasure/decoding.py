@@ -21,6 +21,8 @@ from urllib.parse import unquote, unquote_plus
 
 import re2
 
+from memory import ids
+
 DEPTH: Final = 3
 DECODINGS: Final = (
     "plain",
@@ -51,7 +53,7 @@ _LINES = re2.compile(r"(?:[A-Za-z0-9+/]{60,76}\r?\n)+[A-Za-z0-9+/]{0,76}={0,2}")
 # one gives its matches many times faster.
 _DIGITS = re.compile(r"[0-9](?:[ \t\-().+/_]{0,3}[0-9]){6,}")
 _BASE64 = re.compile(r"[A-Za-z0-9+/_-]{16,}={0,2}")
-_OWN_ID = re2.compile(r"[a-z]{2,8}_[0-7][0-9a-hjkmnp-tv-z]{25}")
+_OWN_ID = re2.compile(ids.SHAPE)
 _HEX = re2.compile(r"[0-9a-fA-F]{16,}")
 _LEXEME = re2.compile(r"'((?:[^']|'')*)'(?::([0-9]+[A-D]?(?:,[0-9]+[A-D]?)*))?(?:\s|$)")
 _SIMPLE: Final = {"n": "\n", "r": "\r", "t": "\t", "b": "\b", "f": "\f"}

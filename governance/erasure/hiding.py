@@ -7,19 +7,13 @@ from datetime import datetime
 from functools import partial
 from typing import Final
 
-from django.db import connection
-
-from governance.erasure import booking, mentions, needles, speakers
+from governance.erasure import booking, mentions, needles, operations, speakers
 from governance.erasure.subjects import subject_of
 from governance.models.erasure import Erasure
 from memory.models import EndUser
 from memory.rls import maintenance_transaction, scoped_transaction
 
 STEP: Final = "hide"
-_CANCEL: Final = """
-    UPDATE threads_run SET status = 'cancelled', finished_at = %(now)s, lease_until = NULL
-    WHERE tenant_id = %(tenant)s AND end_user_id = %(person)s AND status IN ('queued', 'running')
-"""
 
 
 def collect_needles(erasure: Erasure) -> None:
@@ -72,5 +66,4 @@ def cancel_runs(erasure: Erasure, *, now: datetime) -> None:
     subject = subject_of(erasure)
     with scoped_transaction(subject.own):
         booking.hold(erasure)
-        with connection.cursor() as cursor:
-            cursor.execute(_CANCEL, {**subject.values, "now": now})
+        operations.cancel_runs(scope=subject.own, now=now)

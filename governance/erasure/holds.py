@@ -45,14 +45,7 @@ def place_hold(*, scope: Scope, person: EndUser, reason: str, now: datetime) -> 
             placed_at=now,
         )
         hold.save(force_insert=True)
-        audit.record(
-            scope=scope,
-            action="hold_placed",
-            target_kind="end_user",
-            target_id=locked.pk,
-            now=now,
-            detail={"hold": hold.pk},
-        )
+        _audit(scope, "hold_placed", hold, now)
         # Before the commit: better a hold too many after a restore than one too few.
         ledger.append(entry=_entry("held", hold, locked, now))
     return hold
@@ -72,14 +65,7 @@ def release_hold(*, scope: Scope, person: EndUser, now: datetime) -> LegalHold |
         hold.released_at = now
         hold.released_by = scope.principal_id
         hold.save(update_fields=["released_at", "released_by"])
-        audit.record(
-            scope=scope,
-            action="hold_released",
-            target_kind="end_user",
-            target_id=person.pk,
-            now=now,
-            detail={"hold": hold.pk},
-        )
+        _audit(scope, "hold_released", hold, now)
     ledger.append(entry=_entry("released", hold, person, now))
     return hold
 
@@ -87,6 +73,17 @@ def release_hold(*, scope: Scope, person: EndUser, now: datetime) -> LegalHold |
 def active_hold(*, scope: Scope, subject_id: str) -> LegalHold | None:
     """Return the hold that is on a person now. Inside the caller's transaction; one query."""
     return _active(scope, subject_id).first()
+
+
+def _audit(scope: Scope, action: str, hold: LegalHold, now: datetime) -> None:
+    audit.record(
+        scope=scope,
+        action=action,
+        target_kind="end_user",
+        target_id=hold.subject_id,
+        now=now,
+        detail={"hold": hold.pk},
+    )
 
 
 def _entry(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from datetime import date
+from datetime import date, datetime
 from decimal import Decimal
 from typing import Any, Final
 
@@ -11,6 +11,7 @@ from django.db import connection
 
 from governance.erasure.subjects import Subject
 from memory.ids import new_id
+from memory.scope import Scope
 
 _BATCH: Final = 1000
 # Rows of one table that name each other: nothing is lost, since all of them go.
@@ -74,9 +75,34 @@ _KEEP_USAGE: Final = """
         output_tokens = kept.output_tokens + EXCLUDED.output_tokens,
         cost_usd = kept.cost_usd + EXCLUDED.cost_usd
 """
+# What names nobody and no thread ends all runs of the tenant.
+_CANCEL: Final = """
+    UPDATE threads_run SET status = 'cancelled', finished_at = %(now)s, lease_until = NULL
+    WHERE tenant_id = %(tenant)s AND status IN ('queued', 'running')
+        AND (%(person)s::text IS NULL OR end_user_id = %(person)s)
+        AND (%(thread)s::text IS NULL OR thread_id = %(thread)s)
+"""
 _HOLDS: Final = "tenant_id = %(tenant)s AND subject_id = %(person)s AND reason <> ''"
 _BLANK_HOLDS: Final = f"UPDATE governance_legalhold SET reason = '' WHERE {_HOLDS}"  # noqa: S608 - a constant
 _COUNT_HOLDS: Final = f"SELECT count(*) FROM governance_legalhold WHERE {_HOLDS}"  # noqa: S608 - a constant
+
+
+def cancel_runs(*, scope: Scope, now: datetime, thread_id: str | None = None) -> int:
+    """Cancel what runs for the scope's person, or its tenant, or in one thread; return how many.
+
+    Whoever drives a run hears of it within a second. Inside the caller's transaction, and before it
+    locks a person's or a thread's row: whoever ends a run locks that first and then asks for these.
+    Cost: one statement.
+    """
+    values: dict[str, Any] = {
+        "tenant": scope.tenant_id,
+        "person": scope.user_id,
+        "thread": thread_id,
+        "now": now,
+    }
+    with connection.cursor() as cursor:
+        cursor.execute(_CANCEL, values)
+        return int(cursor.rowcount)
 
 
 def unlink(subject: Subject) -> Mapping[str, int]:

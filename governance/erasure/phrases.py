@@ -8,6 +8,7 @@ from typing import Any, Final
 import re2
 
 from governance.erasure.decoding import fold
+from memory import ids
 
 _LATIN_CHARS: Final = 40
 _LATIN_LEAST: Final = 20
@@ -17,8 +18,8 @@ _LEAST_DIFFERENT: Final = 7
 _LONGEST_TEXT: Final = 20_000
 # Our own ids and times tell nothing of a person, and stay on record.
 _OURS = re2.compile(
-    r"[a-z]{2,8}_[0-7][0-9a-hjkmnp-tv-z]{25}"
-    r"|[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}(:[0-9]{2}(\.[0-9]+)?)?(Z|[+-][0-9]{2}:?[0-9]{2})?"
+    ids.SHAPE + r"|[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}(:[0-9]{2}(\.[0-9]+)?)?"
+    r"(Z|[+-][0-9]{2}:?[0-9]{2})?"
 )
 _HAN = re2.compile(r"[\p{Han}\p{Hiragana}\p{Katakana}\p{Hangul}，、：；“”‘’0-9]{8,}")
 _LATIN = re2.compile(r"[\p{Latin}\p{Cyrillic}\p{Greek}0-9 ,;:'’@./()+-]{20,}")

@@ -20,6 +20,7 @@ from memory.rls import scoped_transaction
 from memory.scope import Scope
 from memory.tokens import estimate
 from threads.forgetting import derived
+from threads.forgetting.dry_run import taken_back
 from threads.forgetting.masking import strings_in
 from threads.history import turn_tokens
 from threads.models import ContextTrace, Message, Run, RunTrace
@@ -29,10 +30,6 @@ PLACEHOLDER: Final = "[erased]"
 _PRINCIPAL: Final = "eraser"
 # A trace that quotes less than this of a blanked text tells nothing of it.
 _LEAST_QUOTE: Final = 4
-
-
-class _DryRunError(Exception):
-    """Takes back what a dry run did."""
 
 
 def blank_speaker(
@@ -52,20 +49,11 @@ def blank_speaker(
     counts: Counter[str] = Counter()
     for thread_id, (owner_id, spoken) in _spoken(wide, user_id).items():
         scope = wide.narrowed(user_id=owner_id)
-        try:
-            with scoped_transaction(scope):
-                if not is_dry_run:
-                    hold()
-                counts += _blank_thread(scope, thread_id, spoken, timezone.now())
-                _take_back(is_dry_run=is_dry_run)
-        except _DryRunError:
-            continue
+        with taken_back(scope, is_dry_run=is_dry_run):
+            if not is_dry_run:
+                hold()
+            counts += _blank_thread(scope, thread_id, spoken, timezone.now())
     return {name: number for name, number in sorted(counts.items()) if number}
-
-
-def _take_back(*, is_dry_run: bool) -> None:
-    if is_dry_run:
-        raise _DryRunError
 
 
 def _folded(name: str) -> str:

@@ -9,30 +9,19 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping
-from typing import Any, Final
 
-from django.db import connection
 from django.utils import timezone
 
+from governance.erasure.operations import cancel_runs
 from governance.models.erasure import Erasure
 from memory.models import EndUser
-from memory.rls import scoped_transaction
 from memory.scope import Scope
 from threads.forgetting import derived, texts
+from threads.forgetting.dry_run import taken_back
 from threads.forgetting.remembered import mask_remembered
 from threads.forgetting.said import mask_said
 from threads.forgetting.texts import Pass
 from threads.models import Thread
-
-# A prompt on its way was made of words that go, and its trace would bring them back.
-_CANCEL: Final = """
-    UPDATE threads_run SET status = 'cancelled', finished_at = %(now)s, lease_until = NULL
-    WHERE tenant_id = %(tenant)s AND end_user_id = %(person)s AND status IN ('queued', 'running')
-"""
-
-
-class _DryRunError(Exception):
-    """Takes back what a dry run did."""
 
 
 def erase_tagged(
@@ -57,18 +46,9 @@ def erase_tagged(
     )
     counts: Counter[str] = Counter()
     # Contents of a dry run are gone with its transaction, its counts are not.
-    try:
-        with scoped_transaction(scope):
-            counts = _erase(going)
-            _take_back(is_dry_run=is_dry_run)
-    except _DryRunError:
-        pass
+    with taken_back(scope, is_dry_run=is_dry_run):
+        counts = _erase(going)
     return {name: number for name, number in sorted(counts.items()) if number}
-
-
-def _take_back(*, is_dry_run: bool) -> None:
-    if is_dry_run:
-        raise _DryRunError
 
 
 def _erase(going: Pass) -> Counter[str]:
@@ -81,21 +61,11 @@ def _erase(going: Pass) -> Counter[str]:
     if not going.mask.values:
         return Counter()
     derived.take_jobs_back(scope=going.scope)
-    counts = Counter(cancelled_runs=_cancel(going))
+    # A prompt on its way was made of words that go, and its trace would bring them back.
+    counts = Counter(cancelled_runs=cancel_runs(scope=going.scope, now=going.now))
     counts += mask_said(going)
     counts += mask_remembered(going)
     return counts + _drop_derived(going)
-
-
-def _cancel(going: Pass) -> int:
-    values: dict[str, Any] = {
-        "now": going.now,
-        "tenant": going.scope.tenant_id,
-        "person": going.person_id,
-    }
-    with connection.cursor() as cursor:
-        cursor.execute(_CANCEL, values)
-        return int(cursor.rowcount)
 
 
 def _drop_derived(going: Pass) -> Counter[str]:

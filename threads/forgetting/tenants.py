@@ -21,6 +21,7 @@ from psycopg import sql
 
 from governance import audit
 from governance.erasure.counting import count_person
+from governance.erasure.operations import cancel_runs
 from governance.erasure.requests import request_erasure, retry_erasure
 from governance.erasure.subjects import Subject
 from governance.erasure.tagging import TaggedEraser
@@ -192,13 +193,7 @@ def _suspend(scope: Scope, now: datetime) -> None:
         if tenant.status != TenantStatus.ACTIVE:
             return
         rows.update(status=TenantStatus.SUSPENDED)
-        with connection.cursor() as cursor:
-            cursor.execute(
-                "UPDATE threads_run SET status = 'cancelled', finished_at = %s, lease_until = NULL"
-                " WHERE tenant_id = %s AND status IN ('queued', 'running')",
-                [now, scope.tenant_id],
-            )
-            cancelled = int(cursor.rowcount)
+        cancelled = cancel_runs(scope=scope, now=now)
         _audit(scope, "tenant_ending", {"cancelled_runs": cancelled}, now)
 
 

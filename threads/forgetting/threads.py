@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from datetime import datetime
-from typing import Any, Final
-
-from django.db import connection
+from typing import Final
 
 from governance import access, audit
 from governance.access import Principal
+from governance.erasure.operations import cancel_runs
 from governance.erasure.problems import LegalHoldError
 from governance.models import LegalHold
 from memory.errors import NotFoundError
@@ -22,10 +21,6 @@ from threads.models import FINAL, Run, Thread
 
 DELETED: Final = "thread_deleted"
 _BATCH: Final = 200
-_CANCEL: Final = """
-    UPDATE threads_run SET status = 'cancelled', finished_at = %(now)s, lease_until = NULL
-    WHERE tenant_id = %(tenant)s AND thread_id = %(thread)s AND status IN ('queued', 'running')
-"""
 
 
 def delete_thread_of(*, principal: Principal, thread_id: str, now: datetime) -> None:
@@ -102,12 +97,10 @@ def _lock(scope: Scope, thread_id: str, *, is_locked: bool = True) -> Scope:
 
 
 def _cancel(scope: Scope, thread_id: str, now: datetime) -> None:
-    """Cancel what runs, in a transaction of its own: who ends a run locks it before the thread."""
-    values: dict[str, Any] = {"tenant": scope.tenant_id, "thread": thread_id, "now": now}
+    """Cancel what runs, in a transaction of its own."""
     with scoped_transaction(scope):
         _lock(scope, thread_id, is_locked=False)
-        with connection.cursor() as cursor:
-            cursor.execute(_CANCEL, values)
+        cancel_runs(scope=scope, now=now, thread_id=thread_id)
 
 
 def _record(scope: Scope, thread_id: str, counts: Counter[str], now: datetime) -> None:
