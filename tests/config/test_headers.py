@@ -2,19 +2,10 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Any
-
 import pytest
 from django.test import Client
 
 UNSAFE = ("unsafe-inline", "unsafe-eval", "http:", "https:", "*")
-
-
-@pytest.fixture(autouse=True)
-def _statics(settings: Any, tmp_path: Path) -> None:
-    """A folder of static files that is there, as `make run` makes it."""
-    settings.STATIC_ROOT = tmp_path
 
 
 @pytest.mark.django_db

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -27,11 +26,8 @@ def types_of(lines: list[dict[str, Any]]) -> dict[str, int]:
 
 
 @pytest.mark.req("E06")
-def test_export_has_every_row_of_a_person_and_nothing_of_others(
-    worlds: Worlds, settings: Any, tmp_path: Path
-) -> None:
+def test_export_has_every_row_of_a_person_and_nothing_of_others(worlds: Worlds) -> None:
     """Each personal text of the world holds whose it is, so what is missing or too much shows."""
-    settings.STATIC_ROOT = tmp_path
     a, b, _ = worlds
     mine, other = a.people
     key = make_key(a.tenant)
@@ -69,9 +65,8 @@ def test_export_has_every_row_of_a_person_and_nothing_of_others(
 
 @pytest.mark.req("E06")
 def test_team_documents_that_a_persons_run_made_are_exported_with_their_chunks(
-    worlds: Worlds, settings: Any, tmp_path: Path
+    worlds: Worlds,
 ) -> None:
-    settings.STATIC_ROOT = tmp_path
     a, _, _ = worlds
     mine, other = a.people
     scope = a.scope()

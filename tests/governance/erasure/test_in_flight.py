@@ -8,7 +8,6 @@ import signal
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from typing import Any
 
 import psycopg
@@ -45,8 +44,7 @@ def server() -> Iterator[FakeOpenAI]:
 
 
 @pytest.fixture
-def world(committed_db: None, server: FakeOpenAI, settings: Any, tmp_path: Path) -> Any:
-    settings.STATIC_ROOT = tmp_path
+def world(committed_db: None, server: FakeOpenAI) -> Any:
     tenant = make_tenant()
     agent = make_agent(tenant, provider=fake_provider(tenant, server), model="fake-1")
     return tenant, make_key(tenant), agent

@@ -95,9 +95,8 @@ class Scene:
 
 
 @pytest.fixture
-def outside(settings: Any, tmp_path: Path) -> Iterator[None]:
+def outside() -> Iterator[None]:
     """Files of this test's own, and afterwards no memory of the ledger in this process."""
-    settings.STATIC_ROOT = tmp_path
     yield
     look_again()
 
