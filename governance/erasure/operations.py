@@ -90,8 +90,8 @@ _COUNT_HOLDS: Final = f"SELECT count(*) FROM governance_legalhold WHERE {_HOLDS}
 def cancel_runs(*, scope: Scope, now: datetime, thread_id: str | None = None) -> int:
     """Cancel what runs for the scope's person, or its tenant, or in one thread; return how many.
 
-    Whoever drives a run hears of it within a second. Inside the caller's transaction, and before it
-    locks a person's or a thread's row: whoever ends a run locks that first and then asks for these.
+    Whoever drives a run hears of it within a second. Inside the caller's transaction, which takes a
+    person's or a thread's row after the runs in flight: whoever ends one locks them in this order.
     Cost: one statement.
     """
     values: dict[str, Any] = {

@@ -21,7 +21,7 @@ from threads.forgetting.dry_run import taken_back
 from threads.forgetting.remembered import mask_remembered
 from threads.forgetting.said import mask_said
 from threads.forgetting.texts import Pass
-from threads.models import Thread
+from threads.models import FINAL, Run, Thread
 
 
 def erase_tagged(
@@ -53,6 +53,10 @@ def erase_tagged(
 
 def _erase(going: Pass) -> Counter[str]:
     going.hold()
+    # Runs in flight first: whoever ends one locks it and then, by a foreign key, the person.
+    mine = Run.objects.in_scope(going.scope).filter(end_user_id=going.person_id)
+    running = mine.exclude(status__in=FINAL).order_by("pk")
+    list(running.select_for_update(of=("self",)).values_list("pk", flat=True))
     # Whoever writes for the person is waited for, and waits: a foreign key takes the row.
     people = EndUser.objects.in_scope(going.scope).filter(pk=going.person_id)
     if people.select_for_update(of=("self",)).first() is None:

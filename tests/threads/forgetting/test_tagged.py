@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import threading
 from datetime import timedelta
 from typing import Any
 
+import psycopg
 import pytest
+from django.db import connections
 from django.utils import timezone
 
 from governance.erasure.requests import preview, request_erasure
@@ -15,9 +18,18 @@ from governance.models.erasure import Erasure, ErasureStatus
 from memory.models import EndUser, Job
 from memory.rls import scoped_transaction
 from memory.scope import Scope
-from tests.factories import NOW, make_agent, make_end_user, make_tenant, make_thread, scope_of
+from tests.factories import (
+    NOW,
+    make_agent,
+    make_end_user,
+    make_run,
+    make_tenant,
+    make_thread,
+    scope_of,
+)
 from tests.governance.erasure.scenes import clear_books, fingerprints, read, values
 from tests.isolation.worlds import World, make_world
+from tests.journeys.crash_processes import wait_until
 from tests.recalling import Talk
 from tests.talking import tell
 from tests.threads.forgetting.planting import PHONE, plant, rows_with
@@ -175,3 +187,52 @@ def test_a_person_without_anything_personal_stays_as_they_were() -> None:
     assert values(erase(a.thread.end_user)) == {}
     with scoped_transaction(a.wide):
         assert Message.objects.in_scope(a.wide).count() == 2
+
+
+def test_run_that_ends_meanwhile_is_waited_for_and_does_not_wait_for_us(
+    worlds: tuple[World, World], superuser_url: str
+) -> None:
+    """Whoever ends a run locks it and then asks for the person; the other order would deadlock."""
+    person = worlds[0].people[0]
+    scope = scope_of(worlds[0].tenant, person.row)
+    running = make_run(
+        person.thread,
+        origin="run",
+        status="running",
+        finished_at=None,
+        lease_until=timezone.now() + timedelta(minutes=5),
+    )
+    asked = ask(person.row)
+    errors: list[BaseException] = []
+
+    def erasing() -> None:
+        try:
+            do_erasure(erasure_id=asked.pk, tagged=erase_tagged, now=timezone.now())
+        except BaseException as error:  # noqa: BLE001 - whatever it is, the test fails
+            errors.append(error)
+        finally:
+            connections.close_all()
+
+    def is_waiting() -> bool:
+        with psycopg.connect(superuser_url) as watcher:
+            query = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'"
+            row = watcher.execute(query).fetchone()
+        return bool(row and row[0])
+
+    worker = threading.Thread(target=erasing)
+    with scoped_transaction(scope):
+        Run.objects.in_scope(scope).select_for_update(of=("self",)).get(pk=running.pk)
+        worker.start()
+        wait_until(is_waiting, what="the erasure waits for the run")
+        Message.objects.create(
+            tenant=worlds[0].tenant,
+            thread=person.thread,
+            run=running,
+            end_user=person.row,
+            position=0,
+            role="assistant",
+            content="done",
+        )
+    worker.join(60)
+    assert errors == []
+    assert read(asked).status == ErasureStatus.DONE
