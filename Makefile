@@ -7,6 +7,7 @@ PYTHON ?= python3
 TESTARGS ?=
 WORKERS ?= 2
 EVALARGS ?=
+AUDITARGS ?=
 ON_16 := tests/isolation tests/memory/test_rls.py tests/memory/test_jobs.py tests/memory/test_checks.py \
 	tests/threads/test_models.py tests/threads/test_pipeline.py tests/threads/test_runs.py \
 	tests/threads/test_run_sequence.py tests/threads/test_summaries.py tests/threads/test_sweep.py \
@@ -29,7 +30,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 unexport PYTHONPATH PYTHONHOME VIRTUAL_ENV DJANGO_SETTINGS_MODULE
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-16 test-all lint format lock bench eval crash soak soak-short fuzz browser messages clean
+.PHONY: help run test test-16 test-all lint audit format lock bench eval crash soak soak-short fuzz browser messages clean
 
 help: ## List the targets
 	@sed -n 's/^\([a-z0-9-]*\):.*## \(.*\)/  make \1|\2/p' Makefile | \
@@ -81,6 +82,9 @@ lint: $(STAMP) ## Check style, types, imports, dependencies, spelling, templates
 	@if [ -d templates ]; then echo "djlint templates"; $(BIN)/djlint --quiet --lint templates; fi
 	DJANGO_SETTINGS_MODULE=config.settings.test $(BIN)/python manage.py check --fail-level WARNING
 	DJANGO_SETTINGS_MODULE=config.settings.test $(BIN)/python -W ignore::RuntimeWarning manage.py makemigrations --check --dry-run
+
+audit: $(STAMP) ## Look the locked packages up among known advisories and versions taken back
+	@exec $(BIN)/python -m tests.dependencies $(AUDITARGS)
 
 format: $(STAMP) ## Put the code into shape
 	$(BIN)/python -m ruff check --fix-only --quiet .
