@@ -9,6 +9,7 @@ Where the service of advisories does not answer for anything, nothing is known, 
 printed: an error for `make audit`, a line for CI, since a build must not depend on a service that a
 closed network cannot reach.
 """
+from __future__ import annotations
 
 import argparse
 import json
@@ -100,7 +101,7 @@ def main() -> int:
     if not Path(LOCK).is_file():
         parser.error(f"{LOCK} is not here; run this in the project's folder.")
     verdict = judge(_advisories(), resolving="" if options.if_reachable else _resolving())
-    print("\n".join(verdict.lines))
+    sys.stdout.write("\n".join(verdict.lines) + "\n")
     if verdict.is_bad:
         return 1
     return 0 if verdict.was_audited or options.if_reachable else 2

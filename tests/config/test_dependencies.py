@@ -1,4 +1,5 @@
 """What `make audit` says about reports of every kind."""
+from __future__ import annotations
 
 import re
 from pathlib import Path
