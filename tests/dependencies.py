@@ -9,6 +9,7 @@ Where the service of advisories does not answer for anything, nothing is known, 
 printed: an error for `make audit`, a line for CI, since a build must not depend on a service that a
 closed network cannot reach.
 """
+
 from __future__ import annotations
 
 import argparse

@@ -1,4 +1,5 @@
 """What `make audit` says about reports of every kind."""
+
 from __future__ import annotations
 
 import re
@@ -42,7 +43,8 @@ def test_a_version_taken_back_is_bad_even_where_no_advisory_is_known() -> None:
 
 
 def test_nothing_looked_up_is_told_as_that() -> None:
-    for report in (None, {"dependencies": []}, {"dependencies": [UNKNOWN, UNKNOWN]}):
+    reports: list[dict[str, Any] | None] = [None, {"dependencies": []}, {"dependencies": [UNKNOWN]}]
+    for report in reports:
         verdict = judge(report, resolving="")
         assert (verdict.is_bad, verdict.was_audited) == (False, False)
         assert "No advisory was looked up" in verdict.lines[-1]
