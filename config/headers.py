@@ -17,7 +17,7 @@ SILENT: Final = {
     "form-action": [NONE],
     "frame-ancestors": [NONE],
 }
-# The admin and the page of documentation: own files only, no script and no style inside a page.
+# The admin, the chat page and the page of documentation: own files only, no script and no style inside a page.
 PAGES: Final = SILENT | {
     "script-src": [SELF],
     "style-src": [SELF],
@@ -49,7 +49,7 @@ class ContentPolicyMiddleware(CSPMiddleware):
         """Return the policy of an answer; there is none that only reports."""
         if report_only:
             return PolicyParts(config=None)
-        is_page = request.path == "/v1/docs" or request.path.startswith("/admin/")
+        is_page = request.path == "/v1/docs" or request.path.startswith(("/admin/", "/chat/"))
         return PolicyParts(config=dict(PAGES if is_page else SILENT))
 
 

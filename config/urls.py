@@ -13,6 +13,8 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("", RootView.as_view()),
     path("admin", RedirectView.as_view(url="/admin/")),
     path("admin/", site.urls),
+    path("chat", RedirectView.as_view(url="/chat/")),
+    path("chat/", include("threads.pages.urls")),
     path("healthz", HealthView.as_view()),
     path("readyz", ReadyView.as_view()),
     path("exports/<str:token>", ExportDownloadView.as_view()),

@@ -145,6 +145,34 @@ def authenticate(*, raw: str, now: datetime) -> Principal:
     return principal
 
 
+def resume(*, tenant_id: str, key_id: str, now: datetime) -> Principal:
+    """Return the principal of a key that something signed by ourselves names, without its secret.
+
+    For a signed link and the page it opens: revoking the key, its expiry, or a grant taken from its
+    account ends both. Cost: two round trips.
+
+    Raises:
+        UnauthenticatedError: The key is gone, revoked or expired, or its account or tenant is off.
+    """
+    scope = Scope(tenant_ids=(tenant_id,), principal_id=key_id)
+    with scoped_transaction(scope):
+        key = ApiKey.objects.in_scope(scope).filter(pk=key_id).first()
+    if key is None or not _is_live(key, now):
+        raise UnauthenticatedError
+    granted = access.may_use_tenant(account_id=key.principal_id, tenant_id=tenant_id)
+    if granted is None:
+        raise UnauthenticatedError
+    return Principal(
+        id=key.pk,
+        account_id=key.principal_id,
+        tenant_id=tenant_id,
+        key_scopes=frozenset(key.scopes),
+        agent_id=key.agent_id,
+        end_user_id=key.end_user_id,
+        permissions=granted,
+    )
+
+
 def _find(prefix: str) -> _Stored | None:
     with connection.cursor() as cursor:
         cursor.execute("SELECT * FROM credence_key_by_prefix(%s)", [prefix])
@@ -158,8 +186,12 @@ def _find(prefix: str) -> _Stored | None:
 def _is_valid(stored: _Stored, secret: str, now: datetime) -> bool:
     pepper = key_peppers().get(stored.pepper_version, "")
     is_right = bool(pepper) and hmac.compare_digest(_digest(secret, pepper), stored.digest)
-    is_live = stored.revoked_at is None or stored.revoked_at > now
-    return is_right and is_live and (stored.expires_at is None or stored.expires_at > now)
+    return is_right and _is_live(stored, now)
+
+
+def _is_live(stored: _Stored | ApiKey, now: datetime) -> bool:
+    is_open = stored.revoked_at is None or stored.revoked_at > now
+    return is_open and (stored.expires_at is None or stored.expires_at > now)
 
 
 def _touch(stored: _Stored, principal: Principal, now: datetime) -> None:

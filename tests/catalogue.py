@@ -10,13 +10,14 @@ import ast
 import struct
 from pathlib import Path
 
-FOLDER = Path(__file__).parents[1] / "governance" / "locale" / "zh_Hans" / "LC_MESSAGES"
-TEXT, COMPILED = FOLDER / "django.po", FOLDER / "django.mo"
+ROOT = Path(__file__).parents[1]
+APPS = ("governance", "threads")
+FOLDERS = {app: ROOT / app / "locale" / "zh_Hans" / "LC_MESSAGES" for app in APPS}
 _MAGIC = 0x950412DE
 _HEADER = 28
 
 
-def read(path: Path = TEXT) -> dict[str, str]:
+def read(path: Path) -> dict[str, str]:
     """The words of a catalogue: msgid to msgstr. Neither plurals nor contexts are used."""
     found: dict[str, str] = {}
     key, parts = "", {"msgid": "", "msgstr": ""}
@@ -35,6 +36,16 @@ def read(path: Path = TEXT) -> dict[str, str]:
     return found
 
 
+def all_words() -> dict[str, str]:
+    """The words of all catalogues; the header apart, none stands in two."""
+    found: dict[str, str] = {}
+    for folder in FOLDERS.values():
+        words = read(folder / "django.po")
+        assert found.keys() & words.keys() <= {""}, sorted(found.keys() & words.keys())
+        found |= words
+    return found
+
+
 def compiled(words: dict[str, str]) -> bytes:
     """A catalogue as gettext reads it: two tables of lengths and places, then the texts."""
     pairs = sorted((key.encode(), value.encode()) for key, value in words.items())
@@ -50,4 +61,5 @@ def compiled(words: dict[str, str]) -> bytes:
 
 
 if __name__ == "__main__":
-    COMPILED.write_bytes(compiled(read()))
+    for folder in FOLDERS.values():
+        (folder / "django.mo").write_bytes(compiled(read(folder / "django.po")))

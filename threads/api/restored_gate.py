@@ -17,7 +17,7 @@ from threads.api.errors import problem_of
 from threads.api.middleware import is_api_path
 from threads.api.problems import problem_response
 
-_GATED: Final = ("/v1/", "/admin/")
+_GATED: Final = ("/v1/", "/admin/", "/chat/")
 _OPEN: Final = frozenset({"/v1/openapi.json", "/v1/docs"})
 _log = logging.getLogger("credence.api")
 

@@ -46,6 +46,7 @@ urlpatterns: list[URLPattern] = [
     path("users/<str:user>", people.PersonView.as_view()),
     path("users/<str:user>/export", people.ExportView.as_view()),
     path("users/<str:user>/exports", people.ExportsView.as_view()),
+    path("users/<str:user>/chat-links", people.ChatLinksView.as_view()),
     path("users/<str:user>/hold", people.HoldView.as_view()),
     path("exports/<str:export_id>", people.ExportLinkView.as_view()),
     path("erasures", people.ErasuresView.as_view()),

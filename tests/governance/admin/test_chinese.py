@@ -29,7 +29,7 @@ _FIELD = re.compile(r"%\((\w+)\)[ds]")
 
 
 def words_in_code() -> Iterator[str]:
-    for folder in ("governance/admin", "threads/admin"):
+    for folder in ("governance/admin", "threads/admin", "threads/pages"):
         for path in sorted((ROOT / folder).rglob("*.py")):
             for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
                 if (
@@ -61,7 +61,7 @@ def names_of_tables() -> Iterator[str]:
 
 
 def test_every_word_of_the_rooms_has_its_chinese() -> None:
-    words = catalogue.read()
+    words = catalogue.all_words()
     with translation.override("en"):
         said = {*words_in_code(), *words_in_templates(), *names_of_tables()}
     said |= {rule.unit for rule in RULES.values() if rule.is_number}
@@ -73,14 +73,16 @@ def test_every_word_of_the_rooms_has_its_chinese() -> None:
 def test_fields_of_a_sentence_are_those_of_its_translation() -> None:
     wrong = [
         key
-        for key, value in catalogue.read().items()
+        for key, value in catalogue.all_words().items()
         if set(_FIELD.findall(key)) != set(_FIELD.findall(value))
     ]
     assert wrong == []
 
 
 def test_compiled_catalogue_is_that_of_the_text() -> None:
-    assert catalogue.COMPILED.read_bytes() == catalogue.compiled(catalogue.read())
+    for folder in catalogue.FOLDERS.values():
+        words = catalogue.read(folder / "django.po")
+        assert (folder / "django.mo").read_bytes() == catalogue.compiled(words)
 
 
 @pytest.mark.req("E05")

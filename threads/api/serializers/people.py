@@ -11,6 +11,7 @@ from governance.export.links import DEFAULT_HOURS, MOST_HOURS
 from governance.models import ErasureMode, ErasureOrigin, ErasureStatus, Verified
 from threads.api.fields import JsonObject, StrictText, UtcTime, WholeNumber
 from threads.api.serializers.base import Answer, Body
+from threads.chat_links import DEFAULT_SECONDS, LEAST_SECONDS, MOST_SECONDS
 
 
 @extend_schema_field({"oneOf": [{"type": "boolean"}, {"type": "string", "enum": ["pending"]}]})
@@ -94,8 +95,17 @@ class NewLinkBody(Body):
     )
 
 
+class NewChatLinkBody(Body):
+    """Which agent a person may talk to with a link, and for how long."""
+
+    agent_id = StrictText(max_length=64)
+    expires_in_seconds = WholeNumber(
+        required=False, default=DEFAULT_SECONDS, min_value=LEAST_SECONDS, max_value=MOST_SECONDS
+    )
+
+
 class LinkAnswer(Answer):
-    """A link to an export; its address is shown this once."""
+    """A link; its address is shown this once."""
 
     id = serializers.CharField()
     url = serializers.CharField()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import timedelta
 from typing import IO, Any, Final
 
 from django.http import StreamingHttpResponse
@@ -23,12 +24,14 @@ from threads.api.serializers.people import (
     ErasureAnswer,
     HoldAnswer,
     LinkAnswer,
+    NewChatLinkBody,
     NewHoldBody,
     NewLinkBody,
     PreviewAnswer,
 )
 from threads.api.views.base import PAGING, ApiView
 from threads.api.views.service import OpenView
+from threads.chat_links import link_path, open_seat
 
 NDJSON: Final = "application/x-ndjson"
 _PIECE_BYTES: Final = 64 * 1024
@@ -180,6 +183,48 @@ class ExportLinkView(ApiView):
         """End it; again changes nothing."""
         service.end_link(principal=self.principal, link_id=export_id, now=timezone.now())
         return Response(status=204)
+
+
+class ChatLinksView(ApiView):
+    """POST /v1/users/{user}/chat-links."""
+
+    key_scopes = {"POST": KeyScope.ADMIN}
+    answered_person_id: str | None = None
+
+    @operation(
+        "create_chat_link",
+        tag="People",
+        summary="Make a link to the chat page for one person and one agent",
+        description="Whoever opens the address talks to the agent as this person, sees the person's"
+        " conversations with it and decides about the person's memory, until the link ends. `id` is"
+        " the key behind it: `DELETE /v1/keys/{id}` ends the link and the pages it opened. The person"
+        f" is created on first write. {_WHO}",
+        body=NewChatLinkBody,
+        answer=LinkAnswer,
+        status=201,
+        problems=(409,),
+        codes={409: ("idempotency_conflict",)},
+        is_idempotent=True,
+    )
+    @idempotent(hidden=("url",))
+    def post(self, request: Request, user: str) -> Response:
+        """Make the link."""
+        body = self.checked(NewChatLinkBody)
+        key = open_seat(
+            scope=self.scope,
+            agent_id=body["agent_id"],
+            user_id=user,
+            now=timezone.now(),
+            lasts=timedelta(seconds=body["expires_in_seconds"]),
+            is_shared=False,
+        )
+        self.answered_person_id = key.end_user_id
+        shown = {
+            "id": key.pk,
+            "url": request.build_absolute_uri(link_path(key)),
+            "expires_at": key.expires_at,
+        }
+        return Response(LinkAnswer(shown).data, status=201)
 
 
 class HoldView(ApiView):

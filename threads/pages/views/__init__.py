@@ -1,0 +1,1 @@
+"""What a browser asks of the chat page."""
