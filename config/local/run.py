@@ -223,6 +223,7 @@ def _welcome(var: Path, base_url: str, seeded: Sequence[Any], admin_password: st
     say(
         f"\nCredence is ready.\n"
         f"  API     {base_url}/v1/docs\n"
+        f"  Chat    {base_url}/chat/\n"
         f"  Admin   {base_url}/admin/  (admin / {admin_password})\n"
         f"  Keys    {var / 'demo.json'}\n\nTry it:\n"
         f"  curl -s {base_url}/v1/agents/{first.agent_id}/run \\\n"

@@ -104,7 +104,6 @@ def _history(request: HttpRequest, seat: Seat) -> HttpResponseBase:
         "threads": shown.threads_of(seat=seat, text=text.strip(), is_archived=is_archived),
         "is_archived": is_archived,
         "text": text,
-        "current": asked.get("current", ""),
     }
     return TemplateResponse(request, "threads/chat/history.html", context)
 

@@ -41,12 +41,23 @@ function openMenus() {
 
 function put(target, html) {
   target.innerHTML = html; // rendered and escaped by the server; no script runs from here
+  if (target.id === "threads") markCurrent();
   if (target.id === "memory") {
     const waiting = find(".panel", target)?.dataset.waiting || "0";
     find("#waiting-count").textContent = waiting;
     find("#waiting-count").hidden = waiting === "0";
   }
   watch(target);
+}
+
+function markCurrent() {
+  for (const row of document.querySelectorAll(".threads li:has(a)")) {
+    const link = find("a", row);
+    const isCurrent = new URL(link.href).searchParams.get("thread") === turns.dataset.thread;
+    row.classList.toggle("current", isCurrent);
+    if (isCurrent) link.setAttribute("aria-current", "page");
+    else link.removeAttribute("aria-current");
+  }
 }
 
 async function send(sender, submitter) {
@@ -302,9 +313,9 @@ async function ask() {
     if (!running.isStopping) toast(words.offline);
   } finally {
     const runId = running.runId;
-    setRunning(null);
     if (runId) await ended(turn, runId, last, asked);
     else if (turn.isConnected) refuse(turn, words.offline, asked);
+    setRunning(null);
     question.focus();
   }
 }
@@ -333,8 +344,7 @@ async function ended(turn, runId, last, asked) {
 }
 
 function refreshSides() {
-  const current = turns.dataset.thread;
-  refresh("#threads", `${find("#history").dataset.src}?current=${encodeURIComponent(current)}`);
+  refresh("#threads", find("#history").dataset.src);
   refresh("#memory", `${location.pathname}memory`);
   // What was learned of the turn is written by the worker a moment later.
   setTimeout(() => running || sheet.open || refresh("#memory", `${location.pathname}memory`), 5000);
