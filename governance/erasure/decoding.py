@@ -16,6 +16,7 @@ import unicodedata
 import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Final
 from urllib.parse import unquote, unquote_plus
 
@@ -59,6 +60,11 @@ _LEXEME = re2.compile(r"'((?:[^']|'')*)'(?::([0-9]+[A-D]?(?:,[0-9]+[A-D]?)*))?(?
 _SIMPLE: Final = {"n": "\n", "r": "\r", "t": "\t", "b": "\b", "f": "\f"}
 _NOT_DIGITS = str.maketrans("", "", " \t-().+/_")
 _STANDARD = str.maketrans("-_", "+/")
+_CONTROLS: Final = bytes([*range(9), *range(14, 32)])
+_USUAL = re.compile("[ -\u024f\u3000-\u9fff]+")
+# Hashes, keys and ids of others stand in many rows; what one run says is worked out once.
+_MOST_KEPT_RUNS: Final = 50_000
+_MOST_KEPT_CHARS: Final = 128
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,7 +99,7 @@ def digits_of(text: str) -> str:
 
 
 def _digits(text: str) -> str:
-    return "\n".join(run.translate(_NOT_DIGITS) for run in _DIGITS.findall(text))
+    return "\n".join(_DIGITS.findall(text)).translate(_NOT_DIGITS)
 
 
 def readings(value: str, *, depth: int = DEPTH) -> Readings:
@@ -162,8 +168,13 @@ def from_base64(text: str) -> str:
         for block in _LINES.findall(text):
             found += texts_of_bytes(_debased("".join(block.split())))
     for run in _BASE64.findall(text):
-        found += _texts_of_run(run)
+        found += _kept_texts(run) if len(run) <= _MOST_KEPT_CHARS else _texts_of_run(run)
     return "\n".join(found)
+
+
+@lru_cache(maxsize=_MOST_KEPT_RUNS)
+def _kept_texts(run: str) -> tuple[str, ...]:
+    return tuple(_texts_of_run(run))
 
 
 def _texts_of_run(run: str) -> list[str]:
@@ -208,7 +219,7 @@ def _is_plausible(raw: bytes) -> bool:
     if raw[0] in (0x78, 0x80) or raw[:2] == b"\x1f\x8b" or _wide(raw):
         return True
     head = raw[:256]
-    controls = sum(byte < 9 or 13 < byte < 32 for byte in head)
+    controls = len(head) - len(head.translate(None, _CONTROLS))
     broken = head.decode(errors="replace").count("\ufffd")
     return (controls + broken) * 8 <= len(head)
 
@@ -220,7 +231,7 @@ def _wide(raw: bytes) -> str:
     head = raw[: _PROBE_SIGNS & ~1]
     for encoding in ("utf-16-le", "utf-16-be"):
         signs = head.decode(encoding, errors="replace")
-        usual = sum(" " <= sign <= "\u024f" or "\u3000" <= sign <= "\u9fff" for sign in signs)
+        usual = len(signs) - len(_USUAL.sub("", signs))
         if usual * 5 >= len(signs) * 4:
             return encoding
     return ""
