@@ -115,6 +115,16 @@ def trusted_proxies() -> int:
     return int(settings.CREDENCE_TRUSTED_PROXIES)
 
 
+def wrong_keys_per_minute() -> int:
+    """Return how many wrong API keys an address may send in a minute; 0 is no limit."""
+    return int(settings.CREDENCE_WRONG_KEYS_PER_MINUTE)
+
+
+def key_requests_per_minute() -> int:
+    """Return how many requests an API key may make in a minute; 0 is no limit."""
+    return int(settings.CREDENCE_KEY_REQUESTS_PER_MINUTE)
+
+
 def login_cool_off() -> timedelta:
     """Return how long a name and address stay locked out of the admin after wrong passwords."""
     cool_off: timedelta = settings.AXES_COOLOFF_TIME

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 from django.utils import timezone
 from rest_framework.authentication import BaseAuthentication
@@ -12,6 +12,11 @@ from rest_framework.request import Request
 from governance.access import ForbiddenError, Principal
 from governance.keys import UnauthenticatedError, authenticate
 from governance.models import KeyScope
+from governance.peers import address_of
+from threads.api.requests import django_request
+from threads.api.throttling import LIMITS
+
+STANDING: Final = "credence.rate_limit"
 
 
 class ApiKeyAuthentication(BaseAuthentication):
@@ -25,11 +30,21 @@ class ApiKeyAuthentication(BaseAuthentication):
 
         Raises:
             UnauthenticatedError: No key, or not a good one; the answer is the same for all.
+            RateLimitedError: Too many wrong keys came from there, or the key asks too often.
         """
         kind, _, raw = request.headers.get("Authorization", "").partition(" ")
         if kind.lower() != "bearer":
             raise UnauthenticatedError
-        return None, authenticate(raw=raw.strip(), now=timezone.now())
+        raw, asked = raw.strip(), django_request(request)
+        peer = address_of(asked)
+        LIMITS.before_key(peer=peer, raw=raw)
+        try:
+            principal = authenticate(raw=raw, now=timezone.now())
+        except UnauthenticatedError:
+            LIMITS.wrong_key(peer=peer)
+            raise
+        asked.META[STANDING] = LIMITS.right_key(raw=raw, key_id=principal.id)
+        return None, principal
 
     def authenticate_header(self, request: Request) -> str:
         """Return what a 401 asks for."""

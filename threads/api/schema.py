@@ -21,7 +21,7 @@ from threads.api.errors import STATUS
 from threads.api.serializers.base import Answer, Nothing, ProblemAnswer
 
 F = TypeVar("F", bound=Callable[..., Any])
-_ANYWHERE: Final = (400, 401, 403, 404, 500, 503)
+_ANYWHERE: Final = (400, 401, 403, 404, 429, 500, 503)
 _WITH_BODY: Final = (408, 413, 415)
 _IDEMPOTENCY: Final = OpenApiParameter(
     "Idempotency-Key",

@@ -24,6 +24,7 @@ from memory.ids import is_id
 from memory.querysets import ScopedQuerySet
 from memory.rls import scoped_transaction
 from memory.scope import Scope
+from threads.api.authentication import STANDING
 from threads.api.fields import BadTimeError, read_time
 from threads.api.pagination import InvalidParameterError, Page, fetch, page_request
 from threads.api.requests import django_request
@@ -105,6 +106,16 @@ class ApiView(APIView):
         # The server has read the body whole; one that came in chunks has no length, which DRF
         # would take for an empty one.
         request.META["CONTENT_LENGTH"] = str(len(django_request(request).body))
+
+    def finalize_response(
+        self, request: Request, response: Any, *args: Any, **kwargs: Any
+    ) -> Response:
+        """Say in every answer what the key may still ask in this minute."""
+        answer: Response = super().finalize_response(request, response, *args, **kwargs)
+        standing = django_request(request).META.get(STANDING)
+        for name, value in standing.headers().items() if standing else ():
+            answer[name] = value
+        return answer
 
     def _check_query(self, request: Request) -> None:
         method = "GET" if request.method == "HEAD" else str(request.method)
