@@ -161,7 +161,7 @@ def test_receipt_is_a_file_and_failed_ones_are_tried_again(
 def test_chain_is_checked_on_its_page_for_own_tenants_only(
     alpha: World, beta: World, officer: Client
 ) -> None:
-    shown = officer.get(reverse("admin:governance_auditseal_verify")).content.decode()
+    shown = officer.post(reverse("admin:governance_auditseal_verify")).content.decode()
     assert beta.tenant.slug in shown
     assert alpha.word not in shown
     # The world's own link was made by hand, so there is something to tell.
@@ -169,7 +169,7 @@ def test_chain_is_checked_on_its_page_for_own_tenants_only(
     assert "leaves_changed" in shown
     assert rows(beta, AuditPending)
     reader = signed_in(make_staff(beta.tenant, role=Role.READER))
-    assert reader.get(reverse("admin:governance_auditseal_verify")).status_code == 403
+    assert reader.post(reverse("admin:governance_auditseal_verify")).status_code == 403
 
 
 @pytest.mark.parametrize("fault", ["broken", "wrong kinds", "no text", "a folder"])
@@ -177,7 +177,7 @@ def test_chain_page_says_that_heads_can_not_be_read(
     beta: World, officer: Client, fault: str
 ) -> None:
     url = reverse("admin:governance_auditseal_verify")
-    assert "can not be read" not in officer.get(url).content.decode()
+    assert "can not be read" not in officer.post(url).content.decode()
     path = audit_heads_path()
     if fault == "a folder":
         path.mkdir(parents=True)
@@ -185,13 +185,13 @@ def test_chain_page_says_that_heads_can_not_be_read(
         kinds = f'{{"tenant_id": "{beta.tenant.pk}", "seq": "1", "hash": 1, "sealed_at": null}}\n'
         lines = {"broken": b"{\n", "wrong kinds": kinds.encode(), "no text": b"\xff\n"}
         path.write_bytes(lines[fault])
-    answer = officer.get(url)
+    answer = officer.post(url)
     shown = answer.content.decode()
     assert answer.status_code == 200
     assert "The file of exported heads can not be read" in shown
     assert str(path) not in shown
     assert "leaves_changed" in shown, "the chain itself is checked all the same"
-    chinese = officer.get(url, headers={"Accept-Language": "zh-CN"}).content.decode()
+    chinese = officer.post(url, headers={"Accept-Language": "zh-CN"}).content.decode()
     assert "无法读取导出链头的文件" in chinese
 
 
