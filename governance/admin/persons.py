@@ -16,16 +16,17 @@ from django.utils import timezone
 from django.utils.translation import gettext as _now
 from django.utils.translation import gettext_lazy as _
 
-from governance.admin.base import ScopedModelAdmin
 from governance.admin.columns import STYLES
+from governance.admin.erase_many import EraseManyPages
+from governance.admin.erasing import Counts, in_order
 from governance.admin.filters import ScopedRelatedFilter
+from governance.admin.forms_of_erasures import MODES, ErasureForm
 from governance.admin.site import site
 from governance.admin.staff import scope_for
 from governance.admin.text import shown
 from governance.erasure.holds import active_hold, place_hold, release_hold
-from governance.erasure.requests import Preview, preview, request_erasure
+from governance.erasure.requests import preview, request_erasure
 from governance.export import make_link
-from governance.export.service import KINDS
 from governance.models import ErasureMode
 from governance.permissions import Permission
 from memory.errors import CredenceError, ScopeError
@@ -36,36 +37,6 @@ Page = Callable[[HttpRequest, EndUser, Scope], HttpResponse]
 _FOLDER: Final = "admin/governance/enduser"
 
 
-class ErasureForm(forms.Form):
-    """How much is to go, and the person's id as the word that it is meant."""
-
-    mode = forms.ChoiceField(
-        label=_("What goes"),
-        choices=[
-            (ErasureMode.ALL, _("Everything of the person")),
-            (ErasureMode.TAGGED, _("What is tagged as personal in their texts")),
-        ],
-    )
-    kinds = forms.MultipleChoiceField(
-        label=_("Only these kinds (with tagged)"),
-        choices=[(kind, kind) for kind in KINDS],
-        required=False,
-    )
-    before_at = forms.DateTimeField(
-        label=_("Only texts from before, UTC (with tagged)"), required=False
-    )
-    confirmed_id = forms.CharField(label=_("The person's id, to confirm"), max_length=40)
-
-    def narrowed(self) -> dict[str, Any]:
-        """Return what was chosen, as the domain takes it."""
-        values = self.cleaned_data
-        return {
-            "mode": ErasureMode(values["mode"]),
-            "kinds": tuple(values["kinds"]),
-            "before_at": values["before_at"],
-        }
-
-
 class HoldForm(forms.Form):
     """Why a person may not be erased."""
 
@@ -73,7 +44,7 @@ class HoldForm(forms.Form):
 
 
 @admin.register(EndUser, site=site)
-class EndUserAdmin(ScopedModelAdmin[EndUser]):
+class EndUserAdmin(EraseManyPages):
     """Persons, read-only: they come with their first message and go by erasure."""
 
     list_display = ("id", "tenant", shown("user_id"), "created_at", "erasing_at")
@@ -201,19 +172,14 @@ class EndUserAdmin(ScopedModelAdmin[EndUser]):
         if is_asked and form.is_valid():
             if form.cleaned_data["confirmed_id"].strip() == person.pk:
                 asked = request_erasure(
-                    scope=scope, person=person, now=timezone.now(), **form.narrowed()
+                    scope=scope, person=person, now=timezone.now(), **form.choice().values()
                 )
                 messages.success(request, _now("The erasure has begun."))
                 url = reverse("admin:governance_erasure_change", args=(quote(asked.pk),))
                 return HttpResponseRedirect(url)
             form.add_error("confirmed_id", _now("This is not the person's id."))
-        modes = (
-            (ErasureMode.ALL, _now("Everything of the person")),
-            (ErasureMode.TAGGED, _now("What is tagged as personal in their texts")),
-        )
         shown_modes = [
-            {"label": label, "counts": _counts(preview(scope=scope, person=person, mode=mode))}
-            for mode, label in modes
+            {"label": label, "counts": _counts(scope, person, mode)} for mode, label in MODES
         ]
         context = self.admin_site.each_context(request) | {
             "title": _now("Erase a person"),
@@ -227,6 +193,6 @@ class EndUserAdmin(ScopedModelAdmin[EndUser]):
         return TemplateResponse(request, f"{_FOLDER}/erase.html", context)
 
 
-def _counts(found: Preview) -> list[tuple[str, int]]:
-    """Return what would go, by name; a template would take a count named `items` for a method."""
-    return sorted((name, number) for name, number in found.counts.items() if number)
+def _counts(scope: Scope, person: EndUser, mode: ErasureMode) -> Counts:
+    """Return what would go, by name."""
+    return in_order(preview(scope=scope, person=person, mode=mode).counts.items())
