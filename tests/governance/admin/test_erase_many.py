@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import pytest
@@ -17,36 +14,12 @@ from governance.erasure.holds import place_hold, release_hold
 from governance.erasure.requests import preview, request_erasure
 from governance.models import AuditEntry, Erasure
 from governance.permissions import Role
-from memory.ids import new_id
 from memory.models import EndUser
 from tests.factories import make_end_user, make_staff, scope_of
+from tests.governance.admin.erasing_pages import LIST, PAGE, erasures, post, read, select
 from tests.governance.admin.learned import rows_of
 from tests.governance.admin.worlds import World, make_world, signed_in, url_of
 from tests.governance.erasure.scenes import erase
-
-LIST = url_of(EndUser)
-PAGE = url_of(EndUser, "erase/")
-_HIDDEN = re.compile(r'<input type="hidden" name="(person|confirmed|counted)" value="([^"]*)">')
-_ROW = re.compile(r"<tr>(.*?)</tr>", re.DOTALL)
-_TAG = re.compile(r"<[^>]*>")
-
-
-@dataclass(frozen=True)
-class Page:
-    """A page as the officer has it open.
-
-    Attributes:
-        fields: What its form posts besides what the officer fills in.
-        lines: Each line of its tables, without tags.
-    """
-
-    html: str
-    fields: dict[str, list[str]]
-    lines: list[str]
-
-    def line(self, person: EndUser) -> str:
-        (found,) = [line for line in self.lines if line.startswith(person.pk)]
-        return found
 
 
 @pytest.fixture
@@ -59,34 +32,6 @@ def officer(beta: World) -> Client:
 def persons(beta: World) -> list[EndUser]:
     """Beta's person who has everything, and two who have nothing."""
     return [beta.end_user, make_end_user(beta.tenant), make_end_user(beta.tenant)]
-
-
-def read(answer: Any) -> Page:
-    assert answer.status_code == 200, answer.status_code
-    html = answer.content.decode()
-    fields: dict[str, list[str]] = {"person": [], "confirmed": [], "counted": []}
-    for name, value in _HIDDEN.findall(html):
-        fields[name].append(value)
-    lines = [" ".join(_TAG.sub(" ", row).split()) for row in _ROW.findall(html)]
-    return Page(html=html, fields=fields, lines=lines)
-
-
-def select(client: Client, persons: Sequence[EndUser], **more: Any) -> Any:
-    """Choose persons in the list and run the action."""
-    ids = [person.pk for person in persons]
-    posted = {"action": "erase_selected", "_selected_action": ids, "index": 0}
-    return client.post(LIST, posted | more)
-
-
-def post(client: Client, page: Page, step: str = "erase", **typed: Any) -> Any:
-    """Send the page's form, with what else the officer fills in."""
-    return client.post(PAGE, page.fields | {"mode": "all", "step": step} | typed)
-
-
-def erasures(world: World, persons: Sequence[EndUser]) -> list[Erasure]:
-    """Those that wait; the world itself has a failed one."""
-    ids = [person.pk for person in persons]
-    return rows_of(world, Erasure, subject_id__in=ids, status="queued")
 
 
 def counts_of(world: World, person: EndUser, mode: str = "all") -> dict[str, int]:
@@ -314,76 +259,6 @@ def test_whom_the_time_does_not_suffice_for_is_left_out(
     for person in persons:
         assert "Left out: Not counted: that would have taken too long." in page.line(person)
     assert page.fields["confirmed"] == []
-
-
-@pytest.mark.req("B18")
-def test_case_172_without_the_grant_nothing_is_shown_or_done(
-    beta: World, officer: Client, persons: list[EndUser]
-) -> None:
-    page = read(select(officer, persons))
-    for role in (Role.READER, Role.CURATOR):
-        client = signed_in(make_staff(beta.tenant, role=role))
-        assert select(client, persons).status_code == 403, role
-        assert post(client, page, confirmed_number="3").status_code == 403, role
-    assert erasures(beta, persons) == []
-
-
-@pytest.mark.req("B18")
-def test_a_tenant_one_only_reads_refuses_the_whole(alpha: World, beta: World) -> None:
-    account = make_staff(beta.tenant, role=Role.COMPLIANCE)
-    account.groups.add(make_staff(alpha.tenant, role=Role.READER).groups.get())
-    client = signed_in(account)
-    both = [alpha.end_user, beta.end_user]
-    assert select(client, both).status_code == 403
-    page = read(select(client, [beta.end_user]))
-    ids = [person.pk for person in both]
-    forged = page.fields | {"person": ids, "confirmed": ids, "mode": "all", "step": "erase"}
-    assert client.post(PAGE, forged | {"confirmed_number": "2"}).status_code == 403
-    assert erasures(beta, both) == erasures(alpha, both) == []
-
-
-@pytest.mark.req("B18")
-def test_case_25_foreign_persons_are_like_those_who_never_were(
-    alpha: World, beta: World, officer: Client
-) -> None:
-    nobody = new_id("usr")
-    posted = {"action": "erase_selected", "index": 0}
-    ids = [alpha.end_user.pk, beta.end_user.pk, nobody, "\0", "usr_<b>"]
-    page = read(officer.post(LIST, posted | {"_selected_action": ids}))
-    assert page.line(alpha.end_user).replace(alpha.end_user.pk, nobody) in page.lines
-    assert alpha.word not in page.html
-    assert "usr_&lt;b&gt;" not in page.html
-    assert page.fields["confirmed"] == [beta.end_user.pk]
-    forged = page.fields | {"confirmed": [alpha.end_user.pk], "mode": "all", "step": "erase"}
-    refused = read(officer.post(PAGE, forged | {"confirmed_number": "1"}))
-    assert "1 of these persons can not be erased any more" in refused.html
-    assert erasures(alpha, [alpha.end_user]) == erasures(beta, [beta.end_user]) == []
-
-
-@pytest.mark.req("B18")
-def test_two_tenants_persons_are_erased_each_in_their_own(alpha: World, beta: World) -> None:
-    account = make_staff(beta.tenant, role=Role.COMPLIANCE)
-    account.groups.add(make_staff(alpha.tenant, role=Role.COMPLIANCE).groups.get())
-    client = signed_in(account)
-    page = read(select(client, [alpha.end_user, beta.end_user]))
-    read(post(client, page, confirmed_number="2"))
-    for world in (alpha, beta):
-        (asked,) = erasures(world, [alpha.end_user, beta.end_user])
-        assert (asked.subject_id, asked.tenant_id) == (world.end_user.pk, world.tenant.pk)
-
-
-def test_a_post_from_elsewhere_and_a_get_do_nothing(
-    beta: World, officer: Client, persons: list[EndUser]
-) -> None:
-    page = read(select(officer, persons))
-    strict = Client(enforce_csrf_checks=True)
-    strict.cookies = officer.cookies
-    assert post(strict, page, confirmed_number="3").status_code == 403
-    query = {"person": persons[0].pk, "mode": "all", "step": "erase", "confirmed_number": "1"}
-    for asked in (query, {}):
-        answer = officer.get(PAGE, asked, follow=True)
-        assert "Select the persons to erase in this list first." in answer.content.decode()
-    assert erasures(beta, persons) == []
 
 
 def test_a_name_is_shown_escaped_and_with_its_hidden_characters(
