@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from django.contrib.admin.views.main import ChangeList
 from django.core.paginator import Paginator
 from django.db import models
 from django.utils.functional import cached_property
+from django.utils.text import capfirst
 
 MAX_COUNTED_ROWS = 10_000
 
@@ -21,7 +24,13 @@ class BoundedPaginator(Paginator[models.Model]):
 
 
 class ScopedChangeList(ChangeList):
-    """A list that leaves the columns named in `list_defer` (long texts) in the database."""
+    """A list named after its rows, that leaves the columns of `list_defer` (long texts) unread."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        """Name the list after what is in it; where one row is asked for, Django says so."""
+        super().__init__(*args, **kwargs)
+        if not self.is_popup:
+            self.title = str(capfirst(self.opts.verbose_name_plural))
 
     def apply_select_related(
         self, qs: models.QuerySet[models.Model]

@@ -24,6 +24,7 @@ from django.utils.translation import gettext_lazy as _
 
 from governance.access import ForbiddenError
 from governance.admin.names import name_in_words
+from governance.admin.sidebar import by_group
 from governance.admin.staff import set_staff_scope
 from governance.admin.text import label_of
 from memory.errors import NotFoundError
@@ -64,6 +65,11 @@ class CredenceAdminSite(admin.AdminSite):
     def autocomplete_view(self, request: HttpRequest) -> Any:
         """Answer the search box of a drop-down."""
         return LabelledAutocompleteView.as_view(admin_site=self)(request)
+
+    def get_app_list(self, request: HttpRequest, app_label: str | None = None) -> list[Any]:
+        """Return the rooms one may see by what one comes for; of one app as Django does."""
+        apps = super().get_app_list(request, app_label)
+        return apps if app_label else by_group(apps)
 
     def get_urls(self) -> list[URLPattern | URLResolver]:
         """Return Django's URLs without "view on site", which looks rows up by itself."""

@@ -115,5 +115,5 @@ def test_headings_of_every_new_list_are_chinese(beta: World, client_of_beta: Cli
 
 def test_index_names_the_rooms_in_chinese(client_of_beta: Client) -> None:
     html = client_of_beta.get("/admin/", headers=CHINESE).content.decode()
-    for word in ("治理", "术语候选", "行为样本", "记忆条目"):
+    for word in ("待决定", "术语候选", "行为样本", "记忆条目"):
         assert word in html
