@@ -162,7 +162,7 @@ REST_FRAMEWORK = {
     "DEFAULT_PERMISSION_CLASSES": ["threads.api.authentication.HasKeyScope"],
     "DEFAULT_RENDERER_CLASSES": ["threads.api.renderers.ApiJSONRenderer"],
     "DEFAULT_PARSER_CLASSES": ["threads.api.parsers.StrictJSONParser"],
-    "DEFAULT_SCHEMA_CLASS": "drf_spectacular.openapi.AutoSchema",
+    "DEFAULT_SCHEMA_CLASS": "threads.api.schema.KeyedSchema",
     "EXCEPTION_HANDLER": "threads.api.errors.exception_handler",
     "UNAUTHENTICATED_USER": None,
     "URL_FORMAT_OVERRIDE": None,

@@ -7,6 +7,7 @@ from http import HTTPStatus
 from typing import Any, Final, TypedDict, TypeVar, Unpack
 
 from drf_spectacular.extensions import OpenApiAuthenticationExtension
+from drf_spectacular.openapi import AutoSchema
 from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import (
     OpenApiExample,
@@ -45,6 +46,16 @@ class ApiKeyScheme(OpenApiAuthenticationExtension):  # type: ignore[no-untyped-c
     def get_security_definition(self, auto_schema: Any) -> dict[str, str]:
         """Return the security scheme."""
         return {"type": "http", "scheme": "bearer", "description": "An API key: `cr_…`."}
+
+
+class KeyedSchema(AutoSchema):
+    """Names, with each operation, the scope that a key needs for it (OpenAPI 3.1: its role)."""
+
+    def get_auth(self) -> list[dict[str, list[str]]]:
+        """Return the ways to authenticate, each with the scope of this view and method."""
+        scope = getattr(self.view, "key_scopes", {}).get(self.method)
+        ways: list[dict[str, list[str]]] = super().get_auth()
+        return [{name: [str(scope)] for name in way} for way in ways] if scope else ways
 
 
 class Details(TypedDict, total=False):

@@ -9,6 +9,7 @@ import pytest
 from django.core.management import call_command
 from django.db import connection
 
+from governance.models import KeyScope
 from memory import lanes
 from tests.threads.api.client import Api
 from tests.threads.api.test_routes import ROUTES
@@ -56,10 +57,14 @@ def test_openapi_document_describes_every_route_with_its_errors(db: None) -> Non
     assert described == {(method, path) for method, path, _ in ROUTES}
     for method, path, _ in ROUTES:
         operation = document["paths"][path][method.lower()]
-        assert operation["security"] == [{"apiKey": []}], path
+        (key,) = operation["security"]
+        assert len(key["apiKey"]) == 1, path
+        assert key["apiKey"][0] in KeyScope.values, path
         assert {"401", "403"} <= set(operation["responses"]), path
         assert operation["summary"]
     run = document["paths"]["/v1/agents/{agent_id}/run"]["post"]
+    assert run["security"] == [{"apiKey": ["run"]}]
+    assert document["paths"]["/v1/users/{user}"]["delete"]["security"] == [{"apiKey": ["erase"]}]
     assert run["requestBody"]["content"]["application/json"]["examples"]
     stream = document["paths"]["/v1/agents/{agent_id}/run/stream"]["post"]
     assert "text/event-stream" in stream["responses"]["200"]["content"]

@@ -150,7 +150,7 @@ class ItemView(_ItemsView):
         " what they mean, Chinese and English) is answered 409 `similar_key` with those keys, unless"
         " `force=true`. Secrets are taken out; what has something personal that policy holds back is"
         " stored with status `held` beside what is in effect, and shown nowhere until a person"
-        " released it. `user_preferences` needs the scope govern besides.",
+        " released it. `user_preferences` needs the scope govern instead of write.",
         body=ItemBody,
         answer=ItemAnswer,
         status=201,
@@ -185,7 +185,7 @@ class ItemView(_ItemsView):
         tag="Memory",
         summary="Delete a memory item with its history",
         description="Without a role the one of `default`. `user_preferences` needs the scope govern"
-        " besides.",
+        " instead of write.",
         status=204,
         parameters=(*_OWNER, parameter("role", "Of this role; `default` if not given.")),
     )
