@@ -40,6 +40,8 @@ CALL_SECONDS: Final = 45.0
 ALL_CALLS_SECONDS: Final = 100.0
 OK: Final = "ok"
 _LEAST_CALL_SECONDS: Final = 5.0
+# Answers about what was asked, by a provider that is well: another question may fare better.
+_OF_THE_REQUEST: Final = frozenset({400, 413, 422, 451})
 _breaker = CircuitBreaker()
 
 Made = TypeVar("Made")
@@ -142,7 +144,8 @@ def _ask(
     try:
         answer = registry.run(ask())
     except ProviderError as error:
-        _breaker.failed(provider_id=config.id, now=timezone.now())
+        if error.status not in _OF_THE_REQUEST:
+            _breaker.failed(provider_id=config.id, now=timezone.now())
         return None, SummaryCall(
             provider_id=config.id,
             model=request.model,

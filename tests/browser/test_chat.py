@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 import threading
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -42,10 +42,10 @@ class Model(FakeOpenAI):
     def __init__(self) -> None:
         super().__init__()
         self.waiting: deque[Any] = deque()
-        self.asked: list[dict[str, Any]] = []
+        self.asked: list[Mapping[str, Any]] = []
         self.answer_with(self._answered)
 
-    def _answered(self, body: dict[str, Any]) -> Any:
+    def _answered(self, body: Mapping[str, Any]) -> Any:
         if not body.get("stream"):
             return text("NONE")
         self.asked.append(body)
@@ -59,8 +59,10 @@ class Model(FakeOpenAI):
 @pytest.fixture(scope="module")
 def model() -> Iterator[Model]:
     """What the scripted agent asks."""
-    with Model() as server:
-        yield server
+    server = Model()
+    server.start()
+    yield server
+    server.stop()
 
 
 @pytest.fixture(scope="module")

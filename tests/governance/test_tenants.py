@@ -156,7 +156,7 @@ def test_tenant_named_by_slug_found_or_refused(committed_db: None) -> None:
 
 @pytest.mark.req("B17")
 def test_fifty_first_messages_at_once_make_one_person(committed_db: None) -> None:
-    """Ten connections, all past the first look before any of them writes."""
+    """Bug report G7: ten connections, all past the first look before any of them writes."""
     tenant = make_tenant()
     scope = scope_of(tenant)
     at_once = 10

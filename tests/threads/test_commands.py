@@ -74,6 +74,7 @@ def test_a_tenant_is_set_up_and_asked_from_the_command_line(
     ],
 )
 def test_mistakes_are_said_in_a_line(committed_db: None, words: tuple[str, ...], said: str) -> None:
+    """Bug report A7 among them: a file of a kind that is not read is refused, not skipped."""
     with pytest.raises(CommandError, match=said):
         call_command(*words, stdout=StringIO())
 

@@ -22,6 +22,7 @@ from memory.scope import Scope
 from threads.asking import ask_in_turn
 from threads.chat import memory_providers, provider_config
 from threads.learning.extraction_rows import (
+    MOST_RUNS,
     Batch,
     Found,
     Looked,
@@ -103,28 +104,47 @@ def extract_core(*, scope: Scope, claim: jobs.Claim) -> None:
     """Handle an `extract_core` job: look through what its thread has that was not looked through.
 
     Each batch is read in one transaction, the model asked outside any, and what it found stored in
-    another. What is left after a minute is asked for again. Cost: one model call for each ten turns.
+    another. Of a batch that nobody answers each turn is asked for by itself: one that every model
+    refuses keeps none of its neighbours from being learned from. What is left after a minute is asked
+    for again. Cost: one model call for each ten turns.
 
     Raises:
-        ExtractionFailedError: No model answered.
+        ExtractionFailedError: No model answered for some turns; they are looked through by the next
+            attempt.
         LeaseLostError: The job was claimed again; that claim goes on instead.
     """
     started = monotonic()
     is_asked_for = claim.dedupe_key.startswith(_IMPORTED)
     thread_id = claim.dedupe_key.removeprefix(_IMPORTED if is_asked_for else _KEY)
     teaching = origins_with_imported if is_asked_for else origins_of
+    refused: set[str] = set()
+    most = MOST_RUNS
     while monotonic() - started < _WORK_SECONDS:
-        batch = read_batch(scope=scope, thread_id=thread_id, origins_of=teaching)
+        batch = read_batch(
+            scope=scope, thread_id=thread_id, origins_of=teaching, most=most, without=refused
+        )
         if batch is None:
+            if refused:
+                raise ExtractionFailedError
             return
         left = _ALL_SECONDS - (monotonic() - started)
         looked = _look(scope.narrowed(thread_id=thread_id), claim, batch, left)
-        store_batch(scope=scope, claim=claim, batch=batch, looked=looked, now=timezone.now())
+        if looked is not None:
+            store_batch(scope=scope, claim=claim, batch=batch, looked=looked, now=timezone.now())
+        elif len(batch.runs) == 1:
+            refused.update(batch.runs)
+        most = 1 if looked is None or refused else MOST_RUNS
+    if refused:
+        raise ExtractionFailedError
     jobs.ask_again(scope=scope, claim=claim, now=timezone.now())
 
 
-def _look(scope: Scope, claim: jobs.Claim, batch: Batch, within_seconds: float) -> Looked:
-    """Return what a batch says of its person."""
+def _look(scope: Scope, claim: jobs.Claim, batch: Batch, within_seconds: float) -> Looked | None:
+    """Return what a batch says of its person, None if who was asked did not answer.
+
+    Raises:
+        ExtractionFailedError: Nobody was asked: all providers rest.
+    """
     said = [sentences for sentences in batch.said.values() if sentences]
     if not said:
         return Looked()
@@ -154,7 +174,9 @@ def _look(scope: Scope, claim: jobs.Claim, batch: Batch, within_seconds: float) 
         return _found(batch, heard.made)
     if heard.calls and heard.calls[-1].outcome == MALFORMED:
         return Looked(fault=MALFORMED)
-    raise ExtractionFailedError
+    if not heard.calls:
+        raise ExtractionFailedError
+    return None
 
 
 def _found(batch: Batch, facts: ModelFacts) -> Looked:

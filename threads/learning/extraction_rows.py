@@ -67,10 +67,12 @@ def read_batch(
     scope: Scope,
     thread_id: str,
     origins_of: Callable[[Policy], Collection[RunOrigin]],
+    most: int = MOST_RUNS,
+    without: Collection[str] = (),
 ) -> Batch | None:
     """Return the oldest runs of a thread that were not looked through, None if there are none.
 
-    Cost: six queries.
+    At most `most`, and none of those in `without`. Cost: six queries.
     """
     with scoped_transaction(scope):
         rows = Thread.objects.in_scope(scope).select_related(
@@ -80,7 +82,7 @@ def read_batch(
         if thread is None:
             return None
         policy = policy_for(scope=scope, agent_overrides=thread.agent.policy)
-        runs = _unlooked(scope, thread_id, origins_of(policy))
+        runs = _unlooked(scope, thread_id, origins_of(policy), most, without)
         if not runs:
             return None
         shown = _shown(scope, [run.pk for run in runs])
@@ -94,16 +96,22 @@ def read_batch(
     )
 
 
-def _unlooked(scope: Scope, thread_id: str, origins: Collection[RunOrigin]) -> list[Run]:
+def _unlooked(
+    scope: Scope,
+    thread_id: str,
+    origins: Collection[RunOrigin],
+    most: int,
+    without: Collection[str],
+) -> list[Run]:
     if not origins:
         return []
     looked = Extraction.objects.in_scope(scope).filter(thread_id=thread_id)
-    known = set(looked.values_list("run_id", flat=True))
+    known = {*looked.values_list("run_id", flat=True), *without}
     rows = Run.objects.in_scope(scope).filter(
         thread_id=thread_id, status=RunStatus.SUCCEEDED, origin__in=origins
     )
     ids = [pk for pk in rows.order_by("seq").values_list("pk", flat=True) if pk not in known]
-    named = Run.objects.in_scope(scope).filter(pk__in=ids[:MOST_RUNS])
+    named = Run.objects.in_scope(scope).filter(pk__in=ids[:most])
     return list(named.order_by("seq").only("id", "seq", "input", "origin", "end_user_id"))
 
 

@@ -36,7 +36,8 @@ def top(person: Person, model_id: str, vector: np.ndarray, exact_rows: int) -> R
 def test_cases_13_and_14_crowd_beside_a_small_tenant_changes_nothing(
     pool_url: str, people: int, each: int
 ) -> None:
-    """200 rows beside 20,000 (200,000 in the slow form), the question's near-duplicates among them."""
+    """Bug report C11: 200 rows beside 20,000 (200,000 in the slow form), the question's
+    near-duplicates among them."""
     small = make_person()
     model = make_model(small.tenant, 512)
     texts = [f"red tea {place}" for place in range(200)]

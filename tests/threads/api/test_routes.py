@@ -253,7 +253,7 @@ def test_every_route_without_a_good_key_answers_401_alike(a: Place) -> None:
 def test_every_route_with_another_tenants_id_answers_as_for_an_unknown_one(
     a: Place, b: Place
 ) -> None:
-    """Cases 1, 2 and 118: foreign, unknown and misshapen ids look the same, byte for byte."""
+    """Cases 1, 2 and 118, bug report C5: foreign, unknown and misshapen ids look the same, byte for byte."""
     theirs = ids_of(a)
     random_ids = {name: new_id(prefix) for name, prefix in PREFIXES.items()}
     misshapen = ("abc", "0x1", "١", "1%00", theirs["agent_id"].upper(), "ag_", new_id("tn"), "%C3")
