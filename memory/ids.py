@@ -14,7 +14,7 @@ from typeid import TypeID
 PREFIXES = frozenset(
     "tn usr team tmem key prov ag th run msg node art mem fact ccand ent ecand corr smp doc chunk "
     "rec job era aud op step idem ctx pol fit sum idx vec emb shelf mver eev emrg ext blk "
-    "disc seal hold exp use".split()
+    "disc seal hold exp use day".split()
 )
 # What an id looks like inside other text, as an expression.
 SHAPE: Final = r"[a-z]{2,8}_[0-7][0-9a-hjkmnp-tv-z]{25}"

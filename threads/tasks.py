@@ -32,6 +32,7 @@ from memory.models import JobKind
 from memory.processes import this_process
 from memory.rls import scoped_transaction
 from memory.scope import Scope
+from threads.figures import close_days
 from threads.forest.jobs import build_nodes, consolidate_nodes, find_nodes
 from threads.forgetting.retention import expire
 from threads.learning.artifacts import archive_artifacts
@@ -130,6 +131,7 @@ def control_tick() -> None:
             find_lost=create_missing_jobs,
         )
         _erase()
+        close_days(now=timezone.now())
         forget_attempts(now=timezone.now())
     except Exception as error:  # noqa: BLE001 - as in drain
         logger.error("control_tick_failed", extra={"code": _code_of(error)})  # noqa: TRY400

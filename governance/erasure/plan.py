@@ -214,6 +214,7 @@ MODELS: Final[Mapping[str, Fate]] = {
     "threads.Provider": _OPERATORS,
     "threads.Agent": _OPERATORS,
     "threads.TokenFit": Kept(reason="How long a model's texts are, in numbers of many runs."),
+    "threads.DayFigures": Kept(reason="Sums of a tenant's days; they name nobody."),
     "threads.KeptUsage": Kept(reason="Sums of what erased runs had cost, a day and agent."),
     "threads.Thread": ByStep(step=THREADS),
     "threads.ThreadSummary": ByStep(step=THREADS),

@@ -123,6 +123,7 @@ NOT_EXPORTED: Final[Mapping[str, str]] = {
     "threads.Provider": "a setting of the tenant",
     "threads.Agent": "a setting of the tenant",
     "threads.TokenFit": "numbers about a model",
+    "threads.DayFigures": "sums of nobody in particular",
     "threads.KeptUsage": "sums of nobody in particular",
     "governance.EntityCandidate": "the tenant's vocabulary; what the person corrected is exported",
     "governance.BulkDecision": "ids that staff chose",

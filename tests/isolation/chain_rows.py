@@ -8,11 +8,11 @@ from governance.models import AuditLeaf, AuditSeal, Disclosure, Erasure, ExportL
 from memory.ids import new_id
 from memory.models import Tenant
 from tests.factories import NOW
-from threads.models import Agent, KeptUsage, Run
+from threads.models import Agent, DayFigures, KeptUsage, Run
 
 
 def fill_chain(tenant: Tenant, agent: Agent) -> None:
-    """One link with one leaf, and what erased runs of an agent had cost."""
+    """One link with one leaf, what erased runs of an agent had cost, and a day that is over."""
     seal = AuditSeal.objects.create(
         tenant=tenant, seq=1, entries=1, root="0" * 64, hash="1" * 64, sealed_at=NOW
     )
@@ -20,6 +20,7 @@ def fill_chain(tenant: Tenant, agent: Agent) -> None:
         id=new_id("aud"), tenant=tenant, seal=seal, position=0, leaf_hash="2" * 64
     )
     KeptUsage.objects.create(tenant=tenant, agent=agent, day=NOW.date(), runs=1)
+    DayFigures.objects.create(tenant=tenant, day=NOW.date(), runs=1, created_at=NOW)
 
 
 def fill_person_chain(run: Run, mark: str) -> None:

@@ -84,6 +84,7 @@ FRESH: Mapping[str, Mapping[str, Any]] = {
     "threads_agent": {"name": "another"},
     "threads_artifact": {"name": "another"},
     "threads_idempotencyrecord": {"idempotency_key": "another"},
+    "threads_dayfigures": {"day": NOW.date() + timedelta(days=1)},
     "threads_keptusage": {"day": NOW.date() + timedelta(days=1)},
     "threads_message": {"position": 77},
     "threads_provider": {"name": "another"},

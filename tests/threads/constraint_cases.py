@@ -107,6 +107,7 @@ KEPT: dict[str, tuple[str, ...]] = {
     "entityevent_hit_once_a_day": ("day",),
     "erasure_one_unfinished": ("subject_id", "status"),
     "extraction_run_uniq": ("run_id",),
+    "dayfigures_day_uniq": ("day",),
     "keptusage_day_uniq": ("day",),
     "legalhold_one_active": ("subject_id",),
     "memoryitem_key_uniq": ("key",),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from threads.models.agent import Agent, Language, ThreadStrategy
 from threads.models.artifact import Artifact
 from threads.models.context_trace import ContextTrace
+from threads.models.day_figures import DayFigures
 from threads.models.idempotency import IdempotencyRecord
 from threads.models.kept_usage import KeptUsage
 from threads.models.message import Message, MessageRole
@@ -19,6 +20,7 @@ __all__ = [
     "Agent",
     "Artifact",
     "ContextTrace",
+    "DayFigures",
     "IdempotencyRecord",
     "KeptUsage",
     "Language",
