@@ -14,7 +14,7 @@ from typing import Final, Literal, get_args
 import re2
 
 from governance.erasure.decoding import digits_of, fold
-from governance.erasure.sampling import Sample, sample_person, shared_among
+from governance.erasure.sampling import Sample, corrected_since, sample_person, shared_among
 from governance.models.erasure import Erasure
 from memory.conf import encryption_keys
 from memory.providers import crypto
@@ -87,6 +87,13 @@ def collect(*, alias: str, erasure: Erasure) -> Needles:
         alias=alias, erasure=erasure, texts=[needle.text for needle in found if not needle.is_whole]
     )
     return Needles(items=tuple(needle for needle in found if needle.text not in shared)[:_MOST])
+
+
+def still_telling(*, alias: str, erasure: Erasure, needles: Needles) -> Needles:
+    """Return the needles without those that other persons have corrected since they were sealed."""
+    texts = [needle.text for needle in needles.items if not needle.is_whole]
+    theirs = corrected_since(alias=alias, erasure=erasure, texts=texts)
+    return Needles(items=tuple(one for one in needles.items if one.text not in theirs))
 
 
 def _chosen(sample: Sample, *, with_words: bool) -> Iterable[Needle]:

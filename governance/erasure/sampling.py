@@ -190,6 +190,19 @@ def shared_among(*, alias: str, erasure: Erasure, texts: list[str]) -> frozenset
     They are no sign of the person. What came from one of the person's own runs does not count.
     Ends after 20 seconds; what was not compared by then stays a needle.
     """
+    return _found_in(_shared_rows(alias, erasure), texts)
+
+
+def corrected_since(*, alias: str, erasure: Erasure, texts: list[str]) -> frozenset[str]:
+    """Return those of some folded texts that stand in corrections other persons have made by now.
+
+    What somebody else has put right in the meantime is no remains, wherever it stands. Cost: one
+    query; ends as `shared_among`.
+    """
+    return _found_in(_corrected_by_others(alias, erasure), texts)
+
+
+def _found_in(rows: Iterator[tuple[Any, ...]], texts: list[str]) -> frozenset[str]:
     if not texts:
         return frozenset()
     options = re2.Options()
@@ -201,7 +214,7 @@ def shared_among(*, alias: str, erasure: Erasure, texts: list[str]) -> frozenset
     finder.Compile()
     until = time.monotonic() + _SHARED_SECONDS
     found: set[str] = set()
-    for row in _shared_rows(alias, erasure):
+    for row in rows:
         joined = fold("\n".join(chain.from_iterable(strings_in(value) for value in row)))
         found |= {texts[index] for index in finder.Match(joined) or ()}
         if time.monotonic() > until:
@@ -219,13 +232,17 @@ def _shared_rows(alias: str, erasure: Erasure) -> Iterator[tuple[Any, ...]]:
         rows = _rows(model, alias).filter(end_user__isnull=True, tenant_id=erasure.tenant_id)
         of_run = "run__end_user_id" if path == "run" else "document__run__end_user_id"
         yield from _texts(model, rows.exclude(**{of_run: own}))
-    # Terms that others have corrected as well are theirs, too, and stay in the vocabulary.
-    corrections: type[TenantModel] = apps.get_model("governance.Correction")
-    theirs = _rows(corrections, alias).filter(tenant_id=erasure.tenant_id)
-    yield from _texts(corrections, theirs.exclude(end_user_id=own))
+    yield from _corrected_by_others(alias, erasure)
     for label in _SHARED:
         shared: type[TenantModel] = apps.get_model(label)
         yield from _texts(shared, _rows(shared, alias).filter(tenant_id=erasure.tenant_id))
+
+
+def _corrected_by_others(alias: str, erasure: Erasure) -> Iterator[tuple[Any, ...]]:
+    """Yield terms that others have corrected as well: theirs, too, and staying in the vocabulary."""
+    corrections: type[TenantModel] = apps.get_model("governance.Correction")
+    theirs = _rows(corrections, alias).filter(tenant_id=erasure.tenant_id)
+    yield from _texts(corrections, theirs.exclude(end_user_id=erasure.subject_id))
 
 
 def _can_name_nobody(model: type[models.Model]) -> bool:

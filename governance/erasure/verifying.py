@@ -15,7 +15,7 @@ from django.db import connections
 
 from governance import audit
 from governance.erasure.finding import Finder
-from governance.erasure.needles import Needles
+from governance.erasure.needles import Needles, still_telling
 from governance.erasure.receipts import receipt_of, sha256_of
 from governance.erasure.scanning import Pass, Searched, Subject, scan
 from governance.models.erasure import Erasure, ErasureStatus, Verified
@@ -68,11 +68,31 @@ def search_round(
         if not done.is_done:
             _keep_progress(alias, group, done)
             return 0, True
+        again = {one.pk for one in group if _search_again(alias, one, done, needles.get(one.pk))}
     ended = 0
     for erasure in group:
+        if erasure.pk in again:
+            continue
         mine = needles.get(erasure.pk, Needles())
         ended += _end(erasure, done, mine, is_readable=erasure.pk not in unreadable, now=now)
-    return ended, False
+    return ended, bool(again)
+
+
+def _search_again(alias: str, erasure: Erasure, done: Pass, needles: Needles | None) -> bool:
+    """Say whether what was found tells nothing: others have put the same terms right meanwhile.
+
+    Then the erasure waits for another pass without those needles; there are fewer each time.
+    """
+    if needles is None or all(one["is_mention"] for one in _findings(done, erasure)):
+        return False
+    left = still_telling(alias=alias, erasure=erasure, needles=needles)
+    if len(left.items) == len(needles.items):
+        return False
+    rows = Erasure.objects.using(alias).unscoped(reason=_WHY)
+    rows.filter(pk=erasure.pk, verified=Verified.PENDING).update(
+        receipt={}, sealed_needles=left.sealed()
+    )
+    return True
 
 
 def _is_alone(alias: str) -> bool:

@@ -16,8 +16,9 @@ from governance.erasure.needles import Needle, Needles
 from governance.erasure.receipts import sha256_of
 from governance.erasure.verifying import search_round, verify_open
 from governance.erasure.work import work_erasures
-from governance.models import Correction
-from governance.models.erasure import Erasure
+from governance.models import Correction, EntityCandidate
+from governance.models.erasure import Erasure, ErasureStatus, Verified
+from memory.models import EndUser
 from memory.rls import maintenance_transaction, scoped_transaction
 from tests.factories import make_agent, make_end_user, make_tenant, scope_of
 from tests.governance.erasure.planting import PLANTS, run_sql, sweep
@@ -267,6 +268,62 @@ def test_collect_leaves_out_terms_that_others_have_corrected_too(scene: dict[str
     phrases = [one.text for one in found.items if one.kind == "phrase"]
     assert not any("schnellkochtopf" in text for text in phrases)
     assert any("dampfgarer" in text for text in phrases)
+
+
+def test_term_that_another_corrects_while_it_is_searched_is_no_remains(
+    scene: dict[str, Any],
+) -> None:
+    """Found in a soak: the needles were sealed, then somebody else proposed the same term."""
+    term = "Wiener Schnellkochtopf mit Deckel"
+    scope = scope_of(scene["tenant"])
+
+    def correct(person: EndUser) -> None:
+        with scoped_transaction(scope):
+            Correction.objects.create(
+                tenant=scene["tenant"],
+                end_user=person,
+                thread=Thread.objects.in_scope(scope).filter(end_user=person)[0],
+                entity_type="product",
+                term=term,
+                term_key=term.casefold(),
+                created_by="test",
+            )
+
+    def propose() -> None:
+        with scoped_transaction(scope):
+            EntityCandidate.objects.create(
+                tenant=scene["tenant"], entity_type="product", term=term,
+                term_key=term.casefold(), status="pending", evidence_count=1,
+            )  # fmt: skip
+
+    correct(scene["person"])
+    erased = erase(scene["person"])
+    correct(scene["other"])
+    propose()
+    assert search_round(now=timezone.now(), within_seconds=60) == (0, True)
+    assert read(erased).verified == Verified.PENDING
+    assert search_round(now=timezone.now(), within_seconds=60) == (1, False)
+    done = read(erased)
+    assert (done.verified, done.status) == (Verified.TRUE, ErasureStatus.DONE)
+
+
+def test_term_that_nobody_else_has_corrected_is_remains(scene: dict[str, Any]) -> None:
+    term = "Wiener Schnellkochtopf mit Deckel"
+    scope = scope_of(scene["tenant"])
+    with scoped_transaction(scope):
+        Correction.objects.create(
+            tenant=scene["tenant"], end_user=scene["person"], entity_type="product",
+            thread=Thread.objects.in_scope(scope).filter(end_user=scene["person"])[0],
+            term=term, term_key=term.casefold(), created_by="test",
+        )  # fmt: skip
+    erased = erase(scene["person"])
+    with scoped_transaction(scope):
+        EntityCandidate.objects.create(
+            tenant=scene["tenant"], entity_type="product", term=term,
+            term_key=term.casefold(), status="pending", evidence_count=1,
+        )  # fmt: skip
+    assert search_round(now=timezone.now(), within_seconds=60) == (1, False)
+    assert read(erased).verified == Verified.FALSE
 
 
 def test_search_that_is_cut_off_is_rung_for_again(scene: dict[str, Any]) -> None:
