@@ -37,23 +37,27 @@ MARKDOWN = (
 
 
 class Model(FakeOpenAI):
-    """A model that answers questions by script; memory work, which does not stream, finds nothing."""
+    """A model that answers questions by script; memory work finds nothing."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.waiting: deque[Any] = deque()
+        self.waiting: dict[str, deque[Any]] = {}
         self.asked: list[Mapping[str, Any]] = []
         self.answer_with(self._answered)
 
     def _answered(self, body: Mapping[str, Any]) -> Any:
-        if not body.get("stream"):
-            return text("NONE")
-        self.asked.append(body)
-        return self.waiting.popleft()
+        # The prompt of a run ends with the question, in its tool rounds too; others do not.
+        spoken = [one for one in body["messages"] if one["role"] == "user"]
+        last = str(spoken[-1]["content"]).rstrip()
+        for question, replies in self.waiting.items():
+            if last.endswith(question) and replies and "NONE" not in str(body["messages"][0]):
+                self.asked.append(body)
+                return replies.popleft()
+        return text("NONE")
 
-    def next(self, *replies: Any) -> None:
-        """Answer the next calls of runs with these."""
-        self.waiting.extend(replies)
+    def script_for(self, question: str, *replies: Any) -> None:
+        """Answer the calls of a run that asks this."""
+        self.waiting[question] = deque(replies)
 
 
 @pytest.fixture(scope="module")
@@ -224,7 +228,8 @@ def test_streaming_stop_tools_files_and_markdown(
     sit(page, "Scripted")
 
     gate = threading.Event()
-    model.next(Answer(deltas=["One. ", "Two. ", "Three."], gate=gate, gate_after=2))
+    slow = Answer(deltas=["One. ", "Two. ", "Three."], gate=gate, gate_after=2)
+    model.script_for("Count slowly", slow)
     page.locator("#question").fill("Count slowly")
     page.locator("#question").press("Enter")
     expect(page.locator(".streaming .text")).to_have_text("One. Two. ")
@@ -235,7 +240,8 @@ def test_streaming_stop_tools_files_and_markdown(
     expect(page.locator("#stop")).to_be_hidden()
 
     never = threading.Event()
-    model.next(Answer(deltas=["Begun ", "and never ended"], gate=never, gate_after=1))
+    endless = Answer(deltas=["Begun ", "and never ended"], gate=never, gate_after=1)
+    model.script_for("Never end", endless)
     page.locator("#question").fill("Never end")
     page.locator("#question").press("Enter")
     expect(page.locator(".streaming .text")).to_have_text("Begun ")
@@ -245,7 +251,7 @@ def test_streaming_stop_tools_files_and_markdown(
     never.set()
 
     wrote = '{"name": "plan.md", "content": "# Plan"}'
-    model.next(calls(("write_artifact", wrote)), text(MARKDOWN))
+    model.script_for("Write a plan", calls(("write_artifact", wrote)), text(MARKDOWN))
     bubble = ask(page, "Write a plan")
     expect(bubble.locator(".text table")).to_be_visible()
     assert bubble.locator("img, script").count() == 0
@@ -261,7 +267,7 @@ def test_streaming_stop_tools_files_and_markdown(
     bubble.get_by_role("button", name="Continue on these files").click()
     expect(page.locator("#continuing")).to_be_visible()
     seen = len(model.asked)
-    model.next(text("Continued."))
+    model.script_for("Go on", text("Continued."))
     ask(page, "Go on")
     assert "plan.md" in str(model.asked[seen])
     expect(page.locator("#continuing")).to_be_hidden()
@@ -273,7 +279,7 @@ def test_what_fails_says_so_and_keeps_the_question(
     made_agent(instance, model, "Broken")
     sign_in(page, instance)
     sit(page, "Broken")
-    model.next(*[status(400, message="no such model")] * 3)
+    model.script_for("Does this work?", *[status(400, message="no such model")] * 3)
     bubble = ask(page, "Does this work?")
     expect(bubble.locator(".problem")).to_be_visible()
     expect(page.locator("#question")).to_have_value("Does this work?")

@@ -8,6 +8,7 @@ import signal
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Any
 
 import psycopg
@@ -19,6 +20,7 @@ from governance.erasure.requests import request_erasure
 from governance.erasure.work import do_erasure, work_erasures
 from governance.models.erasure import Erasure, ErasureStatus, Verified
 from memory.db_threads import in_database_thread
+from memory.lanes import lane_of
 from memory.models import EndUser, Job
 from memory.providers import registry
 from memory.rls import scoped_transaction
@@ -32,7 +34,7 @@ from tests.journeys.crash_processes import wait_until
 from tests.talking import claim_roll, fake_provider, prepare, tell
 from threads.driver import RunDriver
 from threads.events import Cancelled, Delta, Failed
-from threads.tasks import HANDLERS, _run
+from threads.tasks import HANDLERS, _run, work_lane
 
 BOOKS = {"governance_auditentry", "governance_disclosure", "governance_erasure"}
 
@@ -219,10 +221,16 @@ def test_two_at_once_do_it_once(committed_db: None) -> None:
     assert read(asked).counts == whole.counts
 
 
+def work_until(is_over: threading.Event, tenant_id: str) -> None:
+    """Make summaries and nodes of what is written and goes, as the worker does."""
+    while not is_over.is_set():
+        work_lane(lane=lane_of(tenant_id), handlers=HANDLERS)
+
+
 def test_writers_erasure_and_consolidation_at_once_never_fail(
     world: Any, superuser_url: str
 ) -> None:
-    """Bug report G5: eight writers, an erasure and the sweep; no 500, and nothing is left."""
+    """Bug report G5: eight writers, the worker and an erasure; no 500, and nothing is left."""
     tenant, key, agent = world
     person = make_end_user(tenant, user_id="teacher-7")
     thread = make_thread(agent, person)
@@ -240,8 +248,9 @@ def test_writers_erasure_and_consolidation_at_once_never_fail(
             ):
                 statuses.append(sent(client, "POST", path, told, headers=key.headers).status)
 
-    with ThreadPoolExecutor(max_workers=8) as pool:
+    with ThreadPoolExecutor(max_workers=9) as pool:
         writers = [pool.submit(in_a_thread, write) for _ in range(8)]
+        writers.append(pool.submit(in_a_thread, partial(work_until, is_over, tenant.pk)))
         try:
             for _ in range(3):
                 scope = scope_of(tenant)
