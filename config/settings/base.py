@@ -111,9 +111,12 @@ SESSION_EXPIRE_AT_BROWSER_CLOSE = True
 # the header is whatever the client likes, and nobody reads it.
 CREDENCE_TRUSTED_PROXIES = int(env.number("CREDENCE_TRUSTED_PROXIES", 0))
 
-# Wrong API keys of one address, and requests of one key, in a minute and a process; 0 is no limit.
-CREDENCE_WRONG_KEYS_PER_MINUTE = int(env.number("CREDENCE_WRONG_KEYS_PER_MINUTE", 300))
-CREDENCE_KEY_REQUESTS_PER_MINUTE = int(env.number("CREDENCE_KEY_REQUESTS_PER_MINUTE", 60_000))
+# In a minute: wrong API keys of one address, for all processes together, and requests of one key, in
+# each process. 0 is no limit.
+CREDENCE_WRONG_KEYS_PER_MINUTE = env.count("CREDENCE_WRONG_KEYS_PER_MINUTE", 300, most=1_000_000)
+CREDENCE_KEY_REQUESTS_PER_MINUTE = env.count(
+    "CREDENCE_KEY_REQUESTS_PER_MINUTE", 60_000, most=1_000_000
+)
 
 # Wrong passwords at the admin's door, by name and address together: by name alone, anybody could
 # lock anybody out.

@@ -58,6 +58,18 @@ def number(name: str, default: float) -> float:
         raise ImproperlyConfigured(f"{name} must be a number, not {raw!r}.") from error
 
 
+def count(name: str, default: int, *, most: int) -> int:
+    """Return variable `name` as a whole number from 0 to `most`.
+
+    Raises:
+        ImproperlyConfigured: It is none, or out of bounds.
+    """
+    found = number(name, default)
+    if not 0 <= found <= most or found != int(found):
+        raise ImproperlyConfigured(f"{name} must be a whole number from 0 to {most}, not {found}.")
+    return int(found)
+
+
 def words(name: str, default: str = "") -> list[str]:
     """Return variable `name` as a list split at commas, without empty entries."""
     return [word.strip() for word in text(name, default).split(",") if word.strip()]

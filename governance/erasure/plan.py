@@ -159,7 +159,9 @@ _OPERATORS: Final = Kept(reason="The tenant's own set-up, written by its staff, 
 _ROLES: Final = Kept(reason="Roles and rights of staff and keys; no person of a tenant.")
 _IDS_ONLY: Final = Kept(reason="Ids, counts, times and hashes only; what was done stays provable.")
 _FRAMEWORK: Final = Kept(reason="The framework's own books; they name models, not persons.")
-_STAFF: Final = Kept(reason="Staff at the admin's door; no person of a tenant.")
+_STAFF: Final = Kept(
+    reason="Staff at the admin's door, addresses that sent wrong API keys; no person of a tenant."
+)
 
 # What becomes of each model's table.
 MODELS: Final[Mapping[str, Fate]] = {

@@ -35,7 +35,7 @@ FRAMEWORK_TABLES = {
     "auth_user": "staff and service accounts: no end user is one",
     "auth_user_groups": "who holds which role",
     "auth_user_user_permissions": "unused, and global permissions never count",
-    "axes_accessattempt": "staff at the admin's door",
+    "axes_accessattempt": "staff at the admin's door, addresses that sent wrong API keys",
     "axes_accessattemptexpiration": "staff at the admin's door",
     "axes_accessfailurelog": "staff at the admin's door",
     "axes_accesslog": "staff at the admin's door",

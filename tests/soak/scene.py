@@ -20,6 +20,9 @@ ENVIRONMENT = {
     "CREDENCE_JOB_LEASE_SECONDS": "25",
     "CREDENCE_JOB_TIMEOUT_SECONDS": "20",
     "CREDENCE_HEARTBEAT_SECONDS": "3",
+    # What is looked for is lost work, not refused requests.
+    "CREDENCE_KEY_REQUESTS_PER_MINUTE": "0",
+    "CREDENCE_WRONG_KEYS_PER_MINUTE": "0",
 }
 _POLICY = {"summary_after_messages": 6, "recent_turns": 1}
 _TOOLS = ["memory_search", "memory_grep", "memory_upsert"]

@@ -21,6 +21,16 @@ from rest_framework import serializers
 from threads.api.errors import STATUS
 from threads.api.serializers.base import Answer, Nothing, ProblemAnswer
 
+# What an answer of 429 carries besides, documented at each operation.
+_LIMIT_HEADERS: Final = tuple(
+    OpenApiParameter(name, int, OpenApiParameter.HEADER, description=description, response=[429])
+    for name, description in (
+        ("Retry-After", "Seconds to wait before asking again."),
+        ("RateLimit-Limit", "Requests that the key may make in a minute; not for wrong keys."),
+        ("RateLimit-Remaining", "How many of them are left; also in every other answer."),
+        ("RateLimit-Reset", "Seconds until the count begins anew."),
+    )
+)
 F = TypeVar("F", bound=Callable[..., Any])
 _ANYWHERE: Final = (400, 401, 403, 404, 429, 500, 503)
 _WITH_BODY: Final = (408, 413, 415)
@@ -107,6 +117,7 @@ def operation(
         request=None if body is Nothing else body,
         responses=responses,
         parameters=[
+            *_LIMIT_HEADERS,
             *details.get("parameters", ()),
             *(PAGING_PARAMETERS if is_paged else ()),
             *((_IDEMPOTENCY,) if details.get("is_idempotent") else ()),

@@ -76,7 +76,15 @@ def test_openapi_document_lists_the_statuses_that_occur(db: None) -> None:
     for method, path, _ in ROUTES:
         operation = paths[path][method.lower()]
         told = set(operation["responses"])
-        assert {"400", "401", "403", "500", "503"} <= told, path
+        assert {"400", "401", "403", "429", "500", "503"} <= told, path
+        limited = operation["responses"]["429"]
+        assert "rate_limited" in limited["description"]
+        assert set(limited["headers"]) == {
+            "Retry-After",
+            "RateLimit-Limit",
+            "RateLimit-Remaining",
+            "RateLimit-Reset",
+        }
         assert ("413" in told) == (method in ("POST", "PUT", "PATCH")), path
     turns = paths["/v1/threads/{thread_id}/turns"]["post"]["responses"]
     assert {"200", "201"} <= set(turns)
