@@ -331,6 +331,7 @@ def test_a_person_with_a_link_in_chinese_on_a_desk_dark_and_on_a_phone(
     small = phone.new_page()
     with no_foreign_requests(phone):
         small.goto(page.url)
+        expect(small.locator("#history")).to_be_hidden()
         picture(small, "chat-phone-zh")
         small.get_by_role("button", name="记忆").click()
         expect(small.locator("#memory")).to_be_visible()
