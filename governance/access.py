@@ -206,17 +206,16 @@ def staff_tenants(*, account: User, permission: Permission) -> tuple[str, ...]:
 def staff_grants(*, account: User) -> dict[str, frozenset[str]]:
     """Return, for each codename a member of staff holds, the ids of the tenants it is held on.
 
-    For pages that ask for many of them; what `staff_tenants` says of each. Cost: two queries.
+    For pages that ask for many of them; what `staff_tenants` says of each. Cost: one query.
     """
     if not (account.is_active and account.is_staff):
         return {}
+    columns = ("permission__codename", "content_object_id")
+    own = TenantUserGrant.objects.filter(user=account).values_list(*columns)
+    by_group = TenantGroupGrant.objects.filter(group__user=account).values_list(*columns)
     found: dict[str, set[str]] = {}
-    for rows in (
-        TenantUserGrant.objects.filter(user=account),
-        TenantGroupGrant.objects.filter(group__user=account),
-    ):
-        for codename, tenant_id in rows.values_list("permission__codename", "content_object_id"):
-            found.setdefault(codename, set()).add(tenant_id)
+    for codename, tenant_id in own.union(by_group):
+        found.setdefault(codename, set()).add(tenant_id)
     return {codename: frozenset(tenants) for codename, tenants in found.items()}
 
 

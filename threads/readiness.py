@@ -54,19 +54,19 @@ def _restored() -> tuple[NotReady, ...]:
 def _stale_lanes(now: datetime) -> tuple[NotReady, ...]:
     """Return the queues without a sign of life within three heartbeats."""
     states = lanes.states()
-    oldest = now - timedelta(seconds=_STALE_AFTER_BEATS * heartbeat_seconds())
     wanted = [lanes.CONTROL, *(lanes.lane_name(lane) for lane in range(lane_count()))]
     return tuple(
         _part("lanes", "stale", f"No sign of life from the queue {name}; is a worker running?")
         for name in wanted
-        if not _is_alive(states.get(name), oldest)
+        if not is_alive(states.get(name), now=now)
     )
 
 
-def _is_alive(state: lanes.LaneState | None, oldest: datetime) -> bool:
+def is_alive(state: lanes.LaneState | None, *, now: datetime) -> bool:
     """Say whether a lane works, however long its job takes, or answered a bell lately."""
     if state is None or state.heartbeat_at is None:
         return False
+    oldest = now - timedelta(seconds=_STALE_AFTER_BEATS * heartbeat_seconds())
     return state.is_working or state.heartbeat_at >= oldest
 
 

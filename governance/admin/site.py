@@ -32,6 +32,7 @@ from memory.rls import scoped_transaction
 from memory.scope import Scope
 
 View = Callable[..., HttpResponseBase]
+FrontPage = Callable[[HttpRequest], dict[str, Any]]
 
 
 class LabelledAutocompleteView(AutocompleteJsonView):
@@ -47,9 +48,16 @@ class CredenceAdminSite(admin.AdminSite):
 
     site_header = "Credence"
     site_title = "Credence"
-    index_title = _("Administration")
+    index_title = _("Dashboard")
     site_url = None
     index_template = "admin/credence/index.html"
+    # What the front page shows: made above this app, which knows nothing of runs.
+    front_page: FrontPage | None = None
+
+    def index(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> Any:
+        """Show the front page; without one, the rooms."""
+        shown = self.front_page(request) if self.front_page else {}
+        return super().index(request, {**(extra_context or {}), **shown})
 
     def register(self, model_or_iterable: Any, admin_class: Any = None, **options: Any) -> None:
         """Register a room as Django does, and let its table's names be told in any language."""
@@ -79,7 +87,7 @@ class CredenceAdminSite(admin.AdminSite):
 def in_staff_scope(view: View) -> View:
     """Wrap a view so that it runs, and its template is rendered, inside the scoped transaction.
 
-    A lazy TemplateResponse would otherwise read its rows after the transaction. Cost: two queries
+    A lazy TemplateResponse would otherwise read its rows after the transaction. Cost: one query
     for the scope and one statement to set it.
     """
 

@@ -20,7 +20,7 @@ class StaffGrants:
     def __init__(self, account: object) -> None:
         """Read what the request's user holds, who may be anonymous and then has nothing.
 
-        Cost: two queries.
+        Cost: one query.
         """
         self._tenants = staff_grants(account=account) if isinstance(account, User) else {}
 
@@ -32,7 +32,7 @@ class StaffGrants:
 def set_staff_scope(request: HttpRequest) -> Scope | None:
     """Read the scope of the request's member of staff, anew for every request, and keep it there.
 
-    Cost: two queries. None means no tenant at all.
+    Cost: one query. None means no tenant at all.
     """
     account, scope = request.user, None
     if isinstance(account, User):

@@ -118,6 +118,11 @@ class MemoryItem(TenantModel):
                 condition=models.Q(expires_at__isnull=False),
                 name="memoryitem_expiry_idx",
             ),
+            models.Index(
+                fields=["tenant", "created_at"],
+                condition=models.Q(status="held"),
+                name="memoryitem_held_idx",
+            ),
         ]
 
 

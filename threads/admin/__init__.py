@@ -2,6 +2,24 @@
 
 from __future__ import annotations
 
-from threads.admin import agents, artifacts, contexts, messages, providers, runs, threads
+from threads.admin import (
+    agents,
+    artifacts,
+    contexts,
+    dashboard,
+    messages,
+    providers,
+    runs,
+    threads,
+)
 
-__all__ = ["agents", "artifacts", "contexts", "messages", "providers", "runs", "threads"]
+__all__ = [
+    "agents",
+    "artifacts",
+    "contexts",
+    "dashboard",
+    "messages",
+    "providers",
+    "runs",
+    "threads",
+]

@@ -125,6 +125,12 @@ class Run(TenantModel):
                 condition=models.Q(status__in=["queued", "running"]),
                 name="run_unfinished_lease_idx",
             ),
+            # Few runs end so, and lists are asked for them alone.
+            models.Index(
+                fields=["tenant", "status", "-id"],
+                condition=models.Q(status__in=["failed", "cancelled", "rejected"]),
+                name="run_unanswered_idx",
+            ),
         ]
 
 
