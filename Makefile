@@ -30,7 +30,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 unexport PYTHONPATH PYTHONHOME VIRTUAL_ENV DJANGO_SETTINGS_MODULE
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-16 test-all lint audit format lock bench eval crash soak soak-short fuzz browser messages clean
+.PHONY: help run test test-16 test-all lint audit format lock bench eval crash soak soak-short fuzz browser messages docs clean
 
 help: ## List the targets
 	@sed -n 's/^\([a-z0-9-]*\):.*## \(.*\)/  make \1|\2/p' Makefile | \
@@ -72,10 +72,13 @@ browser: $(STAMP) ## Walk through a staff day in headless Chromium; writes docs/
 messages: $(STAMP) ## Compile the Chinese words of the admin (governance/locale)
 	@exec $(BIN)/python -m tests.catalogue
 
+docs: $(STAMP) ## Build the docs site into var/site, strictly: links, anchors, no other host
+	@exec $(BIN)/python -m docs.site.build
+
 lint: $(STAMP) ## Check style, types, imports, dependencies, spelling, templates, migrations
 	$(BIN)/python -m ruff check .
 	$(BIN)/python -m ruff format --check .
-	$(BIN)/python -m mypy $(CODE) tests
+	$(BIN)/python -m mypy $(CODE) docs/site tests
 	$(BIN)/lint-imports --no-cache
 	$(BIN)/deptry .
 	$(BIN)/codespell
